@@ -19,7 +19,7 @@ from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.clients import STALE_METADATA

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.bench import Bench
 from benchmarks.figures import OURS, Measurement, Sample
 from benchmarks.usage import processor_time
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset, admit
 from spark_ordered_kafka.spark.plan import shared_tasks, stream_tasks

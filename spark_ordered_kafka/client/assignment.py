@@ -21,7 +21,8 @@ from spark_ordered_kafka.client.misrouted import MisroutedReports
 from spark_ordered_kafka.client.moving import Moves
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import TopicProgress, progress_of
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, require_same
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts, require_same
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import (
     OUT_OF_RANGE,

@@ -17,7 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.progress import oldest_since
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import (
     ConfigError,

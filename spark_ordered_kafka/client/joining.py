@@ -19,7 +19,8 @@ from tenacity import (
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress, oldest_since, opened_before
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.clients import translate, translate_of_member, translating
 from spark_ordered_kafka.kafka.ranges import TopicLog

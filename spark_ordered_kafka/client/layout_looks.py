@@ -11,7 +11,8 @@ from spark_ordered_kafka.client.joining import report_lost
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress
-from spark_ordered_kafka.client.topics import TopicDirectory, require_same
+from spark_ordered_kafka.client.topic_layouts import require_same
+from spark_ordered_kafka.client.topics import TopicDirectory
 
 # Seconds between two questions for layouts: at least this, and this many times what one takes (D-097). One for several topics
 # takes longer, and stands for as many questions: it may come as early as one for the first few of them (D-474).

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from spark_ordered_kafka.client.partition_progress import Progress
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.ordering import blockers, readable
 from spark_ordered_kafka.ordering.handover import Release, gains, is_due, leaves, released
 

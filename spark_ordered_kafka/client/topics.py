@@ -3,129 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
 from spark_ordered_kafka.client.layouts import Layouts
+from spark_ordered_kafka.client.topic_layouts import (
+    TopicLayouts,
+    TopicSnapshot,
+    adopted_again,
+    is_adopted_again,
+    origin_of,
+    with_earlier,
+)
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.ranges import LogQuestion, LogRanges, Reached, TopicLog
-from spark_ordered_kafka.ordering import Layout, LayoutHistory
-from spark_ordered_kafka.ordering.routing import Routing, known_hash
+from spark_ordered_kafka.kafka.ranges import LogQuestion, LogRanges, TopicLog
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
 
 _MAX_ROUNDS = 5
-
-
-@dataclass(frozen=True)
-class TopicLayouts:
-    """What the controller says of a topic. ``ordered``: whether writers are held to the newest layout.
-
-    ``routings[i]`` says where the keys of the history's ``layouts[i]`` belong; None for one that writers were not held to.
-    ``leader_epochs`` has by partition the leader epoch that the newest layout's start was read under, where it is known.
-    ``adoptions``: how often the topic was released and adopted again since this process knows it; its layouts began anew.
-    """
-
-    topic: str
-    topic_id: str
-    history: LayoutHistory
-    routings: tuple[Routing | None, ...]
-    leader_epochs: tuple[int, ...] = ()
-    adoptions: int = 0
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the records written now are in order (``ordered_delivery``)."""
-        return self.routings[-1] is not None
-
-    def routing(self, epoch: int) -> Routing | None:
-        """Where the keys of ``epoch`` belong, if its writers were held to it."""
-        return self.routings[epoch - self.history.first_epoch]
-
-    def hands_over(self, epoch: int) -> bool:
-        """Whether ``epoch`` has its keys handed over in order: its writers were held to it, and the topic is ordered now."""
-        return self.ordered and self.routing(epoch) is not None
-
-    @property
-    def removed(self) -> range:
-        """The partitions that a shrink removed, which no ordered writer writes to."""
-        return range(self.history.current.count, self.history.partition_count)
-
-    @property
-    def reached(self) -> dict[int, Reached]:
-        """Log ends that the newest layout proves: its starts."""
-        starts = self.history.current.starts
-        return {
-            p: Reached(start, epoch)
-            for p, (start, epoch) in enumerate(zip(starts, self.leader_epochs, strict=False))
-        }
-
-    def until(self, epoch: int) -> TopicLayouts:
-        """As it was when ``epoch`` was the newest layout; of one that was folded the first layout alone."""
-        history = self.history.until(epoch)
-        if history is self.history:
-            return self
-        routings = self.routings[: len(history.layouts)]
-        return replace(self, history=history, routings=routings, leader_epochs=())
-
-    def may_hold(self, partition: int, start: int, end: int) -> bool:
-        """Whether ordered writers can have written offsets ``[start, end)`` of a partition.
-
-        Under a layout that they are held to, a partition beyond its count gets tombstones of a compacted topic at most.
-        """
-        if start < min(end, self.history.first_offset(partition)):
-            return True
-        return any(
-            self.routing(epoch) is None or partition < self.history.count(epoch)
-            for epoch, _, _ in self.history.segments(partition, start, end)
-        )
-
-
-@dataclass(frozen=True)
-class TopicSnapshot:
-    """A topic's log ranges, taken first, and its layouts, validated after.
-
-    Everything below ``ends`` was written under one of the layouts, and no end lies before the start of the newest one, but
-    of a log that has been truncated. ``leader_epochs`` has the leader epoch that a partition's end was read under, if known.
-
-    ``absent`` are removed partitions without a leader. Their logs are shown as empty, at the start of the newest layout:
-    see :meth:`TopicDirectory.require`.
-    """
-
-    layouts: TopicLayouts
-    log_starts: Mapping[int, int]
-    ends: Mapping[int, int]
-    leader_epochs: Mapping[int, int]
-    absent: frozenset[int] = frozenset()
-
-    @cached_property
-    def starts(self) -> Mapping[int, int]:
-        """Where reading may begin: the log starts, or the first layout's where that is later.
-
-        Layouts are folded once the logs begin behind them. Only a broker that was killed may show earlier log starts again,
-        with records that were deleted, and whose epoch is not known any more (D-008).
-        """
-        first = self.history.layouts[0]
-        return {p: max(at, min(first.start(p), self.ends[p])) for p, at in self.log_starts.items()}
-
-    @property
-    def topic(self) -> str:
-        """The topic's name."""
-        return self.layouts.topic
-
-    @property
-    def topic_id(self) -> str:
-        """Kafka's id of the topic: another one after the topic was deleted and created again."""
-        return self.layouts.topic_id
-
-    @property
-    def history(self) -> LayoutHistory:
-        """The layout history."""
-        return self.layouts.history
 
 
 class TopicDirectory:
@@ -173,7 +71,7 @@ class TopicDirectory:
                 f"topic {topic!r} was deleted and created again: its id was {topic_id}, now it is {known.topic_id}"
             )
         if known.history.current.epoch < epoch:
-            raise _adopted_again(topic)
+            raise adopted_again(topic)
         return known.until(epoch)
 
     def snapshot(self, topic: str) -> TopicSnapshot:
@@ -190,7 +88,7 @@ class TopicDirectory:
             log = self.log(known, range(known.history.partition_count))
             layouts = self.refresh(topic)
             if layouts is known:
-                return _snapshot(layouts, log)
+                return TopicSnapshot.of(layouts, log)
             known = layouts
         raise UnavailableError(
             f"the layout of {topic!r} changed {_MAX_ROUNDS} times while its ends were read"
@@ -221,7 +119,7 @@ class TopicDirectory:
         logs = self.ranges.ready_logs(questions)
         layouts_now = zip(logs, self._refresh_each(list(logs)), strict=True)
         return {
-            topic: _snapshot(layouts, logs[topic])
+            topic: TopicSnapshot.of(layouts, logs[topic])
             for topic, layouts in layouts_now
             if layouts is known[topic] and logs[topic].topic_id == known[topic].topic_id
         }
@@ -278,7 +176,9 @@ class TopicDirectory:
     ) -> TopicLayouts | RequestError:
         """``answer`` has only what came after ``known``."""
         is_newer = (
-            known is not None and not isinstance(answer, RequestError) and _origin(answer) == _origin(known)
+            known is not None
+            and not isinstance(answer, RequestError)
+            and origin_of(answer) == origin_of(known)
         )
         if known is not None and not is_newer:
             # Of a topic created or adopted again there are fewer layouts. Whatever else was refused is refused again.
@@ -292,16 +192,16 @@ class TopicDirectory:
         if is_newer and not answer.layouts:
             return self._layouts[topic]
         if known is not None and not is_newer:
-            if _is_adopted_again(known, answer):
+            if is_adopted_again(known, answer):
                 self._adoptions[topic] = self._adoptions.get(topic, 0) + 1
                 known = None
             elif answer.topic_id == known.topic_id and answer.layouts[-1].epoch < known.layouts[-1].epoch:
                 raise UnavailableError(
                     f"the controller knows fewer layouts of topic {topic!r} than it did before"
                 )
-        answer = _with_earlier(known, answer)
+        answer = with_earlier(known, answer)
         self._views[topic] = answer
-        self._layouts[topic] = _layouts(answer, self._adoptions.get(topic, 0))
+        self._layouts[topic] = TopicLayouts.of(answer, self._adoptions.get(topic, 0))
         return self._layouts[topic]
 
     def _check_cluster(self, answer: LayoutHistoryView) -> None:
@@ -312,85 +212,6 @@ class TopicDirectory:
 
 def _question(layouts: TopicLayouts, partitions: Collection[int]) -> LogQuestion:
     return LogQuestion(partitions, layouts.removed, layouts.reached)
-
-
-def _snapshot(layouts: TopicLayouts, log: TopicLog) -> TopicSnapshot:
-    """Raises DataLossError when the log is of another topic of that name."""
-    if log.topic_id != layouts.topic_id:
-        raise DataLossError(
-            f"topic {layouts.topic!r} was deleted and created again: Kafka has the id {log.topic_id}, the"
-            f" controller manages {layouts.topic_id}; adopt it to read it"
-        )
-    absent = frozenset(layouts.removed) - log.ends.keys()
-    empty = {p: layouts.history.current.start(p) for p in absent}
-    return TopicSnapshot(layouts, {**log.starts, **empty}, {**log.ends, **empty}, log.leader_epochs, absent)
-
-
-def layout_history(view: LayoutHistoryView) -> LayoutHistory:
-    """The history that the controller has answered, from the first epoch on that was not folded."""
-    return LayoutHistory(
-        view.initial_partition_count,
-        [Layout(one.epoch, one.undeleted_partition_count, one.starts) for one in view.layouts],
-    )
-
-
-def require_same(before: TopicLayouts, now: TopicLayouts) -> None:
-    """Raises DataLossError when the topic was created again, or released and adopted again, which begins its layouts anew."""
-    if now.topic_id != before.topic_id:
-        raise DataLossError(
-            f"topic {now.topic!r} was deleted and created again. Start again; what was committed of the old one does not count,"
-            " so auto.offset.reset says where the new one is read from"
-        )
-    if now.adoptions != before.adoptions:
-        raise _adopted_again(now.topic)
-
-
-def _adopted_again(topic: str) -> DataLossError:
-    return DataLossError(
-        f"topic {topic!r} was released from management and adopted again, or its znodes are those of an older backup: its layouts"
-        " begin anew. Start again; what was not read before has no order"
-    )
-
-
-def _origin(view: LayoutHistoryView) -> tuple[str, str, int]:
-    return view.topic_id, view.hash, view.initial_partition_count
-
-
-def _is_adopted_again(known: LayoutHistoryView, answer: LayoutHistoryView) -> bool:
-    """Whether both are of one topic, and a layout of theirs is not the same (D-256)."""
-    if answer.topic_id != known.topic_id:
-        return False
-    committed = {one.epoch: one.committed_at for one in known.layouts}
-    return _origin(answer) != _origin(known) or any(
-        committed.get(one.epoch, one.committed_at) != one.committed_at for one in answer.layouts
-    )
-
-
-def _with_earlier(known: LayoutHistoryView | None, answer: LayoutHistoryView) -> LayoutHistoryView:
-    """``answer`` with the layouts before it that are ``known``, folded by the controller or not.
-
-    Where those between the two were folded meanwhile, it stands alone: nothing is left of what was known.
-    """
-    first = answer.layouts[0].epoch
-    if known is None or known.topic_id != answer.topic_id or known.layouts[-1].epoch < first - 1:
-        return answer
-    earlier = [one for one in known.layouts if one.epoch < first]
-    return replace(answer, layouts=[*earlier, *answer.layouts])
-
-
-def _layouts(view: LayoutHistoryView, adoptions: int) -> TopicLayouts:
-    hash_name, initial = known_hash(view.topic, view.hash), view.initial_partition_count
-    return TopicLayouts(
-        view.topic,
-        view.topic_id,
-        layout_history(view),
-        tuple(
-            Routing(hash_name, initial, one.undeleted_partition_count) if one.ordered_delivery else None
-            for one in view.layouts
-        ),
-        tuple(view.layouts[-1].leader_epochs),
-        adoptions,
-    )
 
 
 def check_cluster(connection: Connection, managed: str, found: str) -> None:

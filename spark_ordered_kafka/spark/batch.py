@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.kafka.property_checks import check_reader
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset

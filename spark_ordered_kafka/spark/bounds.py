@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.ordering import blockers

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_ordered_kafka.client.layout_answers import PositionCheck, TruncationView
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.ordering import Layout, LayoutHistory

@@ -6,7 +6,8 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ConfigError, DataLossError, MigrationError, RequestError
 from spark_ordered_kafka.kafka.sampling import sample_records
 from spark_ordered_kafka.ordering.migration import (

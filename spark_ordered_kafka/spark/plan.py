@@ -16,7 +16,7 @@ from spark_ordered_kafka.ordering.trees import Root, roots
 from spark_ordered_kafka.spark.options import Splitting
 
 if TYPE_CHECKING:
-    from spark_ordered_kafka.client.topics import TopicLayouts
+    from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.ordering import LayoutHistory, blockers
 

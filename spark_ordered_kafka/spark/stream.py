@@ -15,7 +15,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import translate, unknown_topic
 from spark_ordered_kafka.kafka.properties import consumer_properties

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import unknown_topic
 from spark_ordered_kafka.spark.bounds import is_retired, partitions_shown

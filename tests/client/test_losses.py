@@ -15,7 +15,7 @@ from spark_ordered_kafka.client.losses import INTERVAL, Losses
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.errors import DataLossError, UnavailableError
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.ordering import Layout, LayoutHistory

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.schemas import LayoutHistoryView
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.buffer import Memory

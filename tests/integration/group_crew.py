@@ -18,7 +18,7 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPartitionCount
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.group_judge import Judge, JudgeServer
 from tests.queries import await_stable

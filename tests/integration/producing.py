@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
 from spark_ordered_kafka.checker import check
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import LayoutHistory
 from tests.queries import await_stable

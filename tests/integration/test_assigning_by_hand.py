@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client import committing
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.kafka.ranges import TopicLog
 from tests.integration.members import (

@@ -17,7 +17,8 @@ from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.client import instances
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.delivery import Delivery
-from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError, RequestError

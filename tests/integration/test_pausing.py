@@ -12,7 +12,7 @@ from confluent_kafka import (
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.joining import Joining
 from spark_ordered_kafka.client.progress import TopicProgress
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.errors import UnavailableError
 from tests.inside import progress_in
 from tests.integration.members import (

@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.kafka.clients import STALE_METADATA
 from tests.nemesis.judge import Records
 

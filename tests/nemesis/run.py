@@ -18,7 +18,7 @@ import typer
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.nemesis import judge
 from tests.nemesis.cluster import Cluster, plan_servers

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs import prelude
 from tests.programs.books import Record

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress, oldest_since, opened_before
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.ordering.handover import Release
 from spark_ordered_kafka.ordering.routing import Routing
 from tests.properties.model import Record, Topic

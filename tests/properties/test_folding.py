@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import initialize, precondition, rule
 
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.controller.state.records import LayoutRecord
 from spark_ordered_kafka.controller.topics.folding import foldable
 from spark_ordered_kafka.ordering import LayoutHistory, blockers, readable

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.ordering import Layout, LayoutHistory, readable
 from spark_ordered_kafka.ordering.handover import Release
 from spark_ordered_kafka.ordering.linear import bucket

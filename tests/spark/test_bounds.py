@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.parsing import EARLIEST, LATEST

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.ordering import Layout, LayoutHistory, readable
 from spark_ordered_kafka.ordering.routing import Routing
 from spark_ordered_kafka.spark import logs

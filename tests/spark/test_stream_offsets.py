@@ -1,6 +1,6 @@
 """What a micro-batch is planned from: offsets that move, and offsets that must not."""
 
-from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.kafka.clients import unknown_topic
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset

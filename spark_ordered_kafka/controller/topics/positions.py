@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.queries import Topics
