@@ -98,7 +98,7 @@ def redirected(response: Response) -> Request:
     if location is None:
         raise NoAnswerError(f"answered {response.status}: {response.text[:_SHOWN]}", in_doubt=False)
     try:
-        if not location.isascii():
+        if not (location.isascii() and location.isprintable()):
             raise ValueError("the characters of a URL are needed")
         target = urlsplit(urljoin(str(request), location))
         url = httpcore.URL(
