@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx2
 import javaproperties
@@ -49,6 +50,14 @@ def plan_servers() -> ClusterState:
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     }
     return state
+
+
+class Replicas(NamedTuple):
+    """Those of a partition: names of brokers."""
+
+    leader: str
+    followers: frozenset[str]
+    in_sync: frozenset[str]
 
 
 class Cluster:
@@ -154,6 +163,16 @@ class Cluster:
         return len(metadata.brokers) == len(self.names("broker")) and all(
             one.leader >= 0 and len(one.isrs) == len(one.replicas) for one in partitions
         )
+
+    def replicas(self, topic: str, partition: int) -> Replicas:
+        """As a broker knows them. Raises KafkaException when none answers."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        found = admin.list_topics(topic, timeout=3).topics[topic].partitions[partition]
+        replicas, in_sync = (
+            frozenset(f"broker-{one}" for one in some) for some in (found.replicas, found.isrs)
+        )
+        leader = f"broker-{found.leader}"
+        return Replicas(leader, replicas - {leader}, in_sync)
 
     def dropped_markers(self) -> int:
         """How often Kafka has dropped the end of a transaction since a partition had no leader."""

@@ -39,6 +39,8 @@ _REFUSED = {
 
 _KAFKAS = ("broker", "kraft", "zookeeper")
 """Hosts of servers that are not of this package: how long they take to end is not its matter."""
+_ACKNOWLEDGED = 30.0
+"""Seconds after an unclean election in which a record may be acknowledged that it lost: its transaction is committed then."""
 _UNNOTICED = 60.0
 """Seconds after a fault in which a member may not have noticed that it was taken for dead."""
 
@@ -105,6 +107,66 @@ def check_copy(name: str, records: Records, copied: Records) -> list[str]:
         *_some(f"{name}: in no committed transaction of the source", strange),
         *_some(f"{name}: not copied", missing),
     ]
+
+
+def check_losses(left: Records, saved: Records, events: Sequence[Event]) -> list[str]:
+    """Of a topic with unclean leader elections: what is ``left`` of it, and the copy that was made all the while.
+
+    Both have each record once and each key in order. Only an election loses what was acknowledged: what it was acknowledged
+    in the time of. The copy has all that is left, and more only where records were lost after they were read.
+    """
+    elections = _elections(events)
+    names = np.union1d(left.keys, saved.keys)
+    there, copied = _coded(names, left), _coded(names, saved)
+    more = [] if elections else _words(names, np.setdiff1d(copied, there))
+    return [
+        *_twice_or_late("unsafe", left),
+        *_twice_or_late("saved", saved),
+        *_some("lost without an election", _lost(left, events, elections)),
+        *_some("saved: not in the log, which has lost nothing", more),
+        *not_copied(left, saved),
+    ]
+
+
+def _twice_or_late(name: str, records: Records) -> list[str]:
+    report = check(*records)
+    return [f"{name}: {report}"] if report.duplicated or report.out_of_order else []
+
+
+def not_copied(left: Records, saved: Records) -> list[str]:
+    """What of a log its copy lacks."""
+    names = np.union1d(left.keys, saved.keys)
+    missing = np.setdiff1d(_coded(names, left), _coded(names, saved))
+    return _some("saved: not copied", _words(names, missing))
+
+
+def _elections(events: Iterable[Event]) -> list[tuple[float, float]]:
+    """From when to when records may have been acknowledged that an unclean election lost."""
+    begun, found = 0.0, []
+    for event in events:
+        if event.get("kind") == "unclean election":
+            if event["action"] == "fault":
+                begun = event["at"]
+            elif event["action"] == "healed":
+                found.append((begun, event["at"] + _ACKNOWLEDGED))
+    return found
+
+
+def _lost(left: Records, events: Iterable[Event], elections: Sequence[tuple[float, float]]) -> list[str]:
+    """What was acknowledged at another time than that of an election, and is not there."""
+    there: dict[str, set[int]] = defaultdict(set)
+    for key, number in zip(left.keys.tolist(), left.numbers.tolist(), strict=True):
+        there[key].add(number)
+    acknowledged: dict[str, int] = {}
+    found = []
+    for event in events:
+        if event["action"] == "acknowledged":
+            excused = any(begin <= event["at"] <= end for begin, end in elections)
+            for key, number in event["last"].items():
+                new = range(acknowledged.get(key, -1) + 1, number + 1)
+                found += [f"{key}:{one}" for one in new if not excused and one not in there[key]]
+                acknowledged[key] = max(number, acknowledged.get(key, -1))
+    return found
 
 
 def _coded(names: npt.NDArray[np.str_], records: Records) -> npt.NDArray[np.int64]:

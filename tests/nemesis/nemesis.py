@@ -11,13 +11,16 @@ from tests.nemesis.cluster import Cluster
 from tests.nemesis.journal import Journal
 from tests.nemesis.network import Network, Rule
 from tests.nemesis.nodes import Node
-from tests.nemesis.plan import LEADER, Fault, Round
+from tests.nemesis.plan import LEADER, UNSAFE, Fault, Round
+from tests.nemesis.watch import await_quietly
 
 Undo = Callable[[], None]
 _FILLER = "filler"
 _PATIENCE = 45.0
 """Seconds for replicas to be in sync before a broker is taken away. Where a partition has no leader for a moment, Kafka 4.3
 takes it for deleted and drops the end of its transactions, which then hang for ever: no fault of this package."""
+_ELECTION = 30.0
+"""Seconds for a follower to be taken for out of sync, and for another leader to be elected."""
 _BLOCK = b"\0" * 2**20
 
 
@@ -45,7 +48,7 @@ class Nemesis:
     def _awaits_replicas(self, fault: Fault) -> bool:
         """Whether it may take a broker away from its followers."""
         named = (fault.target, fault.other or "")
-        return any(name.startswith("broker") for name in named) and not (
+        return any(name.startswith("broker") or name == UNSAFE for name in named) and not (
             fault.kind in {"cut", "one-way cut", "delay", "loss"}
             and any(name in self._clients for name in named)
         )
@@ -118,6 +121,8 @@ class Nemesis:
                 return self._fill_disk(target)
             case "clock":
                 return self._set_clock(target, fault.amount)
+            case "unclean election":
+                return self._lose_records(fault)
         self._network.disturb(fault, self._rules(fault, target))
         return lambda: self._network.heal(fault)
 
@@ -190,6 +195,28 @@ class Nemesis:
             self._nodes[broker].kill()
             filler.unlink()
             self._nodes[broker].start()
+
+        return undo
+
+    def _lose_records(self, fault: Fault) -> Undo:
+        """The leader of a partition writes alone. Then it dies, and the one replica that lacks what it wrote becomes leader.
+
+        That one is cut off from the leader alone, and lives: so the partition has a leader all the time (``_PATIENCE``).
+        """
+        partition = int(fault.amount)
+        before = self._cluster.replicas(UNSAFE, partition)
+        old, (new,) = before.leader, before.followers
+        self._network.disturb(fault, _both(old, [new], loss=1.0))
+        await_quietly(lambda: self._cluster.replicas(UNSAFE, partition).in_sync == {old}, _ELECTION)
+
+        def undo() -> None:
+            self._nodes[old].kill()
+            self._network.heal(fault)
+            elected = await_quietly(
+                lambda: self._cluster.replicas(UNSAFE, partition).leader == new, _ELECTION
+            )
+            self._journal.note("elected", partition=partition, leader=new, instead_of=old, in_time=elected)
+            self._nodes[old].start()
 
         return undo
 

@@ -27,12 +27,14 @@ from tests.nemesis.nemesis import Nemesis
 from tests.nemesis.network import INSIDE, Network, enter_namespaces, why_not
 from tests.nemesis.nodes import Node, Supervisor
 from tests.nemesis.operator import CHURN
-from tests.nemesis.plan import Hosts, rounds
+from tests.nemesis.plan import UNSAFE, Hosts, rounds
 from tests.nemesis.reading import TopicReader, open_transactions
 from tests.nemesis.watch import Watch, await_quietly, throttles
 from tests.nemesis.writer import PACE
 
 SOURCE, COPIED, QUERIED = "events", "copied", "queried"
+SAVED = "saved"
+"""The copy of the topic that may lose records; its writer and its copier are the last ones of their kind."""
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
 _GROUP = "copiers"
 SETTLING = 300.0
@@ -56,8 +58,8 @@ class Run:
         self._journal = Journal(self.history, "run")
         state = plan_servers()
         self._topics = [SOURCE, COPIED, *([QUERIED] if query else [])]
-        roles = [("writer", _WRITERS), ("copier", _COPIERS), ("operator", 1), ("query", 1 if query else 0)]
-        names = [f"{role}-{number}" for role, count in roles for number in range(1, count + 1)]
+        counts = {"writer": _WRITERS + 1, "copier": _COPIERS + 1, "operator": 1, "query": 1 if query else 0}
+        names = [f"{role}-{number}" for role, count in counts.items() for number in range(1, count + 1)]
         self._network = Network("watch", [server.name for server in state.servers] + names)
         self._cluster = Cluster(directory, self._network, self._journal, state)
         self.clients = {name: self._client(name) for name in names}
@@ -83,20 +85,27 @@ class Run:
             "controller.url": self._cluster.controller_url,
         }
         writes = {"transaction.timeout.ms": "10000", "compression.type": "lz4"}
-        role, arguments = name.rpartition("-")[0], [str(self.history), f"{name}.{number}"]
+        role, _, place = name.rpartition("-")
+        arguments = [str(self.history), f"{name}.{number}"]
         match role:
             case "writer":
-                arguments += [SOURCE, str(_KEYS), str(self._at_once), json.dumps(servers | writes)]
+                topic = SOURCE if int(place) <= _WRITERS else UNSAFE
+                arguments += [topic, str(_KEYS), str(self._at_once), json.dumps(servers | writes)]
             case "copier":
+                topics, group = (
+                    ([SOURCE, COPIED], _GROUP)
+                    if int(place) <= _COPIERS
+                    else ([UNSAFE, SAVED], f"{_GROUP} of {UNSAFE}")
+                )
                 reads = {
-                    "group.id": _GROUP,
+                    "group.id": group,
                     "auto.offset.reset": "earliest",
                     "enable.auto.commit": "false",
                     "session.timeout.ms": "6000",
                     "heartbeat.interval.ms": "1000",
                 }
                 copies = servers | writes | {"commit.interval.ms": "0"}
-                arguments += [SOURCE, COPIED, json.dumps(servers | reads), json.dumps(copies)]
+                arguments += [*topics, json.dumps(servers | reads), json.dumps(copies)]
             case "operator":
                 brokers = self._cluster.names("broker")
                 log_dirs = {
@@ -105,7 +114,7 @@ class Run:
                     ]
                     for one in brokers
                 }
-                settings = {"topics": self._topics, "log_dirs": log_dirs}
+                settings = {"topics": [*self._topics, SAVED], "log_dirs": log_dirs}
                 arguments += [self._cluster.controller_url, f"{self._seed}/{number}", json.dumps(settings)]
             case "query":
                 options = {
@@ -152,9 +161,14 @@ class Run:
 
     def _create_topics(self) -> None:
         with ControllerClient(self._cluster.controller_url, retry_for=60.0) as client:
-            for topic in (*self._topics, CHURN):
+            for topic in (*self._topics, SAVED, CHURN):
                 request = schemas.CreateTopicRequest(topic=topic, partitions=2, replication_factor=3)
                 assert client.create_topic(request).error == "NONE", topic
+            configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+            request = schemas.CreateTopicRequest(
+                topic=UNSAFE, partitions=2, replication_factor=2, configs=configs
+            )
+            assert client.create_topic(request).error == "NONE", UNSAFE
 
     def _await_first_records(self) -> None:
         """Of the group alone: Spark may take minutes to start on a busy machine."""
@@ -197,36 +211,44 @@ class Run:
         with ControllerClient(self._cluster.controller_url, retry_for=30.0) as client:
             self._await(deadline, "changes of partition counts end", lambda: self._changing(client))
             self._await(deadline, "reassignments end", lambda: self._moving(client))
-            servers = self._cluster.bootstrap_servers
             self._await(deadline, "open transactions end", self._open)
-            source, *others = (
-                # A broker that has just come back may not have heard of all partitions.
-                TopicReader(servers, name, layout_history(client.layout(name)).partition_count)
-                for name in self._topics
-            )
-            copies = {reader.topic: reader for reader in others}
-            try:
-                assert source.read(0, SETTLING), f"{SOURCE} cannot be read to its end"
-                for name, reader in copies.items():
-                    if not reader.read(len(source), max(_READING, deadline - time.monotonic())):
-                        self._overdue(f"{name} has all records", f"{len(reader)} of {len(source)}")
-                for name in self._of("copier", "query"):
-                    self.clients[name].stop()
-                for reader in copies.values():
-                    reader.read(0, 30.0)
-                written = source.in_order(client)
-                found = judge.check_log(written, self.events())
-                for name, reader in copies.items():
-                    found += judge.check_copy(name, written, reader.in_order(client))
-                self._journal.note(
-                    "read", records=len(source), **{name: len(one) for name, one in copies.items()}
-                )
-                self._journal.note("judged", violations=found)
-            finally:
-                for reader in (source, *copies.values()):
-                    reader.close()
+            found = self._judge_logs(client, deadline)
         self._note_throttles()
         return found
+
+    def _judge_logs(self, client: ControllerClient, deadline: float) -> list[str]:
+        """Read all topics, once the copies are complete."""
+        with ExitStack() as stack:
+
+            def reader(topic: str) -> TopicReader:
+                # A broker that has just come back may not have heard of all partitions.
+                count = layout_history(client.layout(topic)).partition_count
+                made = TopicReader(self._cluster.bootstrap_servers, topic, count)
+                stack.callback(made.close)
+                return made
+
+            source, unsafe, saved = reader(SOURCE), reader(UNSAFE), reader(SAVED)
+            copies = {topic: reader(topic) for topic in self._topics if topic != SOURCE}
+            for one in (source, unsafe):
+                assert one.read(0, SETTLING), f"{one.topic} cannot be read to its end"
+            left = unsafe.in_order(client)
+            self._await(deadline, f"{SAVED} has all that is left", lambda: _unsaved(client, left, saved))
+            for name, copy in copies.items():
+                if not copy.read(len(source), max(_READING, deadline - time.monotonic())):
+                    self._overdue(f"{name} has all records", f"{len(copy)} of {len(source)}")
+            for name in self._of("copier", "query"):
+                self.clients[name].stop()
+            for copy in (*copies.values(), saved):
+                copy.read(0, 30.0)
+            written, events = source.in_order(client), self.events()
+            found = judge.check_log(written, _of_topic(events, SOURCE))
+            for name, copy in copies.items():
+                found += judge.check_copy(name, written, copy.in_order(client))
+            found += judge.check_losses(left, saved.in_order(client), _of_topic(events, UNSAFE))
+            counts = {one.topic: len(one) for one in (*copies.values(), unsafe, saved)}
+            self._journal.note("read", records=len(source), **counts)
+            self._journal.note("judged", violations=found)
+            return found
 
     def _note_throttles(self) -> None:
         """Note those that are left. A controller takes them back a moment after a reassignment ends; brokers hear of it later."""
@@ -260,7 +282,9 @@ class Run:
         self._journal.note("overdue", what=what, seconds=SETTLING, state=state)
 
     def _open(self) -> str:
-        left = open_transactions(self._cluster.bootstrap_servers, SOURCE)
+        servers = self._cluster.bootstrap_servers
+        open_ones = {topic: open_transactions(servers, topic) for topic in (SOURCE, UNSAFE)}
+        left = {topic: of_topic for topic, of_topic in open_ones.items() if of_topic}
         return (
             f"{left}, {self._cluster.dropped_markers()} ends of transactions dropped by Kafka" if left else ""
         )
@@ -273,6 +297,16 @@ class Run:
         listed = client.reassignments()
         left = [repr(one) for one in listed.requests if not one.complete]
         return ", ".join([*left, *map(repr, listed.ongoing)])
+
+
+def _of_topic(events: list[Event], topic: str) -> list[Event]:
+    """Without what writers of other topics noted."""
+    return [one for one in events if one["action"] != "acknowledged" or one["topic"] == topic]
+
+
+def _unsaved(client: ControllerClient, left: judge.Records, saved: TopicReader) -> str:
+    saved.read(0, 10.0)
+    return ", ".join(judge.not_copied(left, saved.in_order(client)))
 
 
 def summary(events: list[Event], violations: list[str]) -> str:
@@ -288,7 +322,7 @@ def summary(events: list[Event], violations: list[str]) -> str:
     ended = Counter(event["node"].rpartition("-")[0] for event in events if event["action"] == "ended")
     lines = [
         f"{(times.get('end', 0) - times.get('begin', 0)) / 60:.1f} minutes, {sum(faults.values())} faults: {_listed(faults)}",
-        f"records: {', '.join(f'{read[name]} {name}' for name in ('records', COPIED, QUERIED) if name in read)}",
+        f"records: {', '.join(f'{read[name]} {name}' for name in ('records', COPIED, QUERIED, UNSAFE, SAVED) if name in read)}",
         f"operator: {sum(asked.values())} requests, {sum(taken.values())} taken: {_listed(taken)}",
         f"refused: {_listed(refused)}",
         f"layouts: {len(layouts)}; ended by themselves: {_listed(ended) or 'none'}",

@@ -102,6 +102,33 @@ def test_what_is_wrong_with_a_copy_is_found(copied: Records, found: str) -> None
     assert any(found in one for one in violations), violations
 
 
+def _elected(at: float, seconds: float) -> list[Event]:
+    kind = {"kind": "unclean election", "target": "unsafe"}
+    return [event(at, "run", "fault", **kind), event(at + seconds, "run", "healed", **kind)]
+
+
+@pytest.mark.parametrize(
+    ("left", "saved", "election", "found"),
+    [
+        (RECORDS[:4] + RECORDS[6:], RECORDS, (0.5, 1.0), ""),
+        # Its writer has noted nothing of the last ones: they may have been lost, if there was an election at all.
+        (RECORDS[:4], RECORDS[:4], (0.5, 1.0), ""),
+        (RECORDS[:4] + RECORDS[6:], RECORDS, (2.0, 3.0), "lost without an election: 2, such as writer-1.1-0:2"),
+        (RECORDS[:4] + RECORDS[6:], RECORDS, None, "saved: not in the log, which has lost nothing: 2"),
+        (RECORDS[:4] + RECORDS[6:], RECORDS[:4] + RECORDS[7:], (0.5, 1.0), "saved: not copied: 1"),
+        ([*RECORDS[:4], *RECORDS[2:]], RECORDS, (0.5, 1.0), "unsafe: Report(records=12, keys=2, lost=0, duplicated=2"),
+        (RECORDS, [*RECORDS, RECORDS[0]], (0.5, 1.0), "saved: Report(records=11, keys=2, lost=0, duplicated=1"),
+        (_swapped(), RECORDS, (0.5, 1.0), "out_of_order=1"),
+    ],
+)  # fmt: skip
+def test_only_an_unclean_election_loses_records(
+    left: Records, saved: Records, election: tuple[float, float] | None, found: str
+) -> None:
+    events = _with(*(_elected(*election) if election else []))(history())
+    violations = judge.check_losses(arrays(left), arrays(saved), events)
+    assert any(found in one for one in violations) if found else not violations, violations
+
+
 def _without(action: str, process: str) -> Callable[[list[Event]], list[Event]]:
     return lambda events: [one for one in events if (one["action"], one["process"]) != (action, process)]
 

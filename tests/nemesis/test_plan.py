@@ -7,7 +7,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.nemesis.plan import LEADER, Hosts, Round, rounds
+from tests.nemesis.plan import LEADER, UNSAFE, Hosts, Round, rounds
 
 HOSTS = Hosts(
     ("broker-1", "broker-2", "broker-3"),
@@ -19,7 +19,7 @@ HOSTS = Hosts(
 
 
 def first(seed: int) -> list[Round]:
-    return list(islice(rounds(seed, HOSTS), 26))
+    return list(islice(rounds(seed, HOSTS), 28))
 
 
 @given(st.integers())
@@ -29,7 +29,7 @@ def test_a_seed_gives_the_same_rounds_again(seed: int) -> None:
 
 @given(st.integers())
 def test_every_fault_is_of_hosts_that_there_are(seed: int) -> None:
-    known = {*HOSTS.servers, *HOSTS.clients, LEADER, "brokers", "controllers", "zookeepers"}
+    known = {*HOSTS.servers, *HOSTS.clients, LEADER, UNSAFE, "brokers", "controllers", "zookeepers"}
     for one in first(seed):
         for fault in one.faults:
             assert fault.target in known
@@ -40,4 +40,4 @@ def test_every_fault_is_of_hosts_that_there_are(seed: int) -> None:
 @given(st.integers())
 def test_a_short_run_has_every_kind(seed: int) -> None:
     kinds = {fault.kind for one in first(seed) for fault in one.faults}
-    assert len(kinds) == 13
+    assert len(kinds) == 14

@@ -42,7 +42,7 @@ def main(history: str, name: str, topic: str, keys: str, at_once: str, conf: str
 
     def note() -> None:
         if acknowledged:
-            journal.note("acknowledged", last=acknowledged)
+            journal.note("acknowledged", topic=topic, last=acknowledged)
             acknowledged.clear()
 
     names = [f"{name}-{each}" for each in range(int(keys))]
