@@ -21,11 +21,8 @@ BENCH ?=
 KERNEL := spark_ordered_kafka/native/_kernel.abi3.so
 KERNEL_SOURCES := $(wildcard spark_ordered_kafka/native/src/*)
 SANITIZED := $(CURDIR)/build/sanitized
-# From end to end without the kernel; those of tests/native do all that the kernel does both ways.
+# From end to end without the kernel; those of tests/native do all that the kernel does both ways, and `make test-all` all tests.
 TWIN := $(addprefix tests/integration/, \
-  test_sink.py::test_round_trip_of_nulls_headers_and_strings test_sink.py::test_a_change_in_the_middle_of_a_task \
-  test_sink_replays.py::test_a_replayed_task_is_skipped_when_its_rows_are_the_same \
-  test_source.py::test_a_batch_read_is_ordered_and_has_sparks_columns \
   test_misrouted.py::test_foreign_records_are_counted_named_or_ignored \
   test_ordered_consumer.py::test_one_consumer_behind_several_changes)
 
@@ -101,7 +98,7 @@ compiled-tests: venv
 
 # schemathesis gives all operations one name, and of that two processes would run one.
 test-openapi: venv
-	$(BIN)/python -m pytest tests/integration/test_openapi.py
+	$(BIN)/python -m pytest $(if $(THOROUGH),,-m "not long") tests/integration/test_openapi.py
 
 # From end to end on another Kafka: KAFKA=3.9.2, or KAFKA=3.9.2-zookeeper for brokers without KRaft (tests/other_kafka.py).
 test-kafka: kernel
@@ -124,7 +121,7 @@ test-lowest: has-lowest kernel
 test-all: lint kernel chromium prometheus
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
-	THOROUGH=1 $(MAKE) --no-print-directory test-openapi
+	$(MAKE) --no-print-directory THOROUGH=1 test-openapi
 
 # What is in deploy/, with linters that nothing else needs; systemd's and kubectl's where they are installed.
 lint-deploy: venv

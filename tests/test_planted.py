@@ -52,6 +52,7 @@ def test_every_test_that_is_named_exists() -> None:
     assert all(fault.tests for fault in FAULTS.values())
 
 
+@pytest.mark.long
 def test_none_is_found_by_long_tests_alone() -> None:
     """What `make test` leaves to `make test-all` is to take time from it, and nothing that it finds."""
     named = sorted({test for fault in FAULTS.values() for test in fault.tests})
@@ -83,6 +84,7 @@ def test_the_page_has_every_fault_as_it_is_in_the_table() -> None:
         assert "not found" not in row
 
 
+@pytest.mark.long
 @needs_git
 @pytest.mark.skipif(kernel() is None, reason="the tests of planted faults require the kernel")
 @pytest.mark.parametrize("name", QUICK)

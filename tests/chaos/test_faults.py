@@ -37,6 +37,7 @@ def test_a_client_finds_the_active_controller_whatever_the_order_of_urls(chaos_c
             client.topics()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [
@@ -113,6 +114,7 @@ def test_all_go_on_after_the_only_broker_died(chaos_cluster: ChaosCluster) -> No
     assert run(chaos_cluster, _history(*actions, writers=2)).changes == 2
 
 
+@pytest.mark.long
 def test_a_reader_without_a_gate_is_found_out(
     chaos_cluster: ChaosCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -247,6 +247,7 @@ def test_a_file_that_cannot_be_replaced_leaves_no_secrets_beside_it(home: Path) 
     assert list(profiles_file().parent.iterdir()) == [profiles_file()]
 
 
+@pytest.mark.long
 def test_profiles_that_are_made_at_once_are_all_kept(home: Path) -> None:
     names = [f"p{number}" for number in range(8)]
     code = "import sys; from spark_ordered_kafka.cli import app; import spark_ordered_kafka.cli.profile; input(); app()"

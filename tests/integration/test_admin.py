@@ -122,6 +122,7 @@ def test_a_topic_is_not_created_twice(admin: KafkaAdmin, make_topic: Callable[..
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("total", "assignments", "code"),
     [
@@ -164,6 +165,7 @@ def test_many_partitions_right_after_they_were_created(
     assert admin.log_starts(topic_name, range(count)) == dict.fromkeys(range(count), 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("topic_exists", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_offsets_of_what_does_not_exist(
     admin: KafkaAdmin, make_topic: Callable[..., str], topic_exists: bool
@@ -195,6 +197,7 @@ def impatient(cluster: LocalCluster) -> KafkaAdmin:
     return found[0]
 
 
+@pytest.mark.long
 def test_a_hung_broker_is_told_after_the_timeout(kafka_cluster: LocalCluster) -> None:
     admin = impatient(kafka_cluster)
     kafka_cluster.pause("broker-1")

@@ -64,6 +64,7 @@ def foreign(kafka_cluster: LocalCluster) -> str:
     return create_topic(kafka_cluster.bootstrap_servers, unique_name("foreign"), PARTITIONS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("client", "hash_name"),
     [

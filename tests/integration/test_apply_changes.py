@@ -197,6 +197,7 @@ def record(spark: SparkSession, key: bytes, value: bytes, offset: int = 0) -> Da
     return spark.createDataFrame([("people", 0, 0, offset, key, value)], schema)
 
 
+@pytest.mark.long
 def test_numbers_stay_as_they_are_in_every_envelope(spark: SparkSession) -> None:
     number = "12345678901234567890.123456789012345678"
     schema = columns("columns", "exact DECIMAL(38,18)")
@@ -268,6 +269,7 @@ def test_a_table_is_on_this_machine_whatever_the_default_file_system(
     assert [row["name"] for row in rows] == ["name 0", "name 1"]
 
 
+@pytest.mark.long
 def test_a_table_that_lacks_batches_is_not_gone_on_with(
     spark: SparkSession, query: str, tmp_path: Path
 ) -> None:

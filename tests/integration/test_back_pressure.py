@@ -106,6 +106,7 @@ def test_a_value_that_is_too_large(
     assert list(raw_records(cluster, topic_name, 1)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [pytest.param(0, marks=pytest.mark.long), 200_000])
 def test_a_refusal_amid_other_requests(cluster: LocalCluster, topic_name: str, more: int) -> None:
     create(cluster, topic_name, 1, **{"max.message.bytes": "2000"})

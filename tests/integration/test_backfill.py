@@ -153,6 +153,7 @@ def test_times_without_a_zone_order_rows(session: SparkSession, tmp_path: Path) 
     assert rows.where(fn.col(backfill.ORDER) <= end).count() == 5
 
 
+@pytest.mark.long
 def test_a_plan_is_of_one_time_zone(session: SparkSession, tmp_path: Path) -> None:
     """Its bounds are instants: in another zone rows whose times are text would be left out, or written twice."""
     session.range(10).selectExpr(

@@ -174,6 +174,7 @@ def test_a_creation_with_ten_thousand_assignments_is_recorded(kafka_cluster: Loc
         assert max(size, session.largest) < JUTE_MAX_BUFFER // 2
 
 
+@pytest.mark.long
 def test_folding_forgets_any_number_of_layouts(kafka_cluster: LocalCluster) -> None:
     """2,500 of them, more than one transaction deletes; and never of a topic that is being changed or was replaced."""
     small = LayoutRecord(undeleted_partition_count=1, starts=[0], leader_epochs=[0], committed_at=0.0)

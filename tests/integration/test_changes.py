@@ -373,6 +373,7 @@ def test_unordered_topic_changes_without_a_pause(controller: InProcess) -> None:
     assert controller.layout(topic).layouts[1].undeleted_partition_count == 3
 
 
+@pytest.mark.long
 def test_change_goes_on_after_an_orderly_stop(kafka_cluster: LocalCluster) -> None:
     chroot = unique_name("stop")
     with in_process(kafka_cluster, chroot=chroot) as first:

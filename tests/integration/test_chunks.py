@@ -153,6 +153,7 @@ def test_the_same_request_ends_a_creation_that_was_cut_off(chunked: InProcess, t
     assert live(chunked, topic_name) == count(admin, topic_name) == partitions
 
 
+@pytest.mark.long
 def test_the_next_controller_ends_a_creation_that_was_cut_off(
     kafka_cluster: LocalCluster, topic_name: str
 ) -> None:

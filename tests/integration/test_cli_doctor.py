@@ -130,6 +130,7 @@ def test_what_is_deleted_meanwhile_is_no_error(
     assert about(doctor(), topic_name) == []
 
 
+@pytest.mark.long
 def test_topics_that_are_gone_or_cannot_be_read_are_found(doctor: Doctor, cluster: LocalCluster) -> None:
     gone, again, unreadable = (create(cluster, unique_name(f"0-{prefix}"), 1) for prefix in "abc")
     for topic in (gone, again):

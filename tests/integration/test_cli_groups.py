@@ -99,6 +99,7 @@ def suffixes(numbers: dict[str, list[int]], last: int) -> None:
         assert some == list(range(some[0], last + 1)), (key, some)
 
 
+@pytest.mark.long
 def test_keys_are_read_in_order_wherever_a_group_is_put(groups: Groups) -> None:
     _, times = written(groups)
     last = 3 * STEP - 1
@@ -148,6 +149,7 @@ def test_latest_leaves_out_everything_before(groups: Groups) -> None:
     assert all(some == list(range(3 * STEP, 4 * STEP)) for some in found.values())
 
 
+@pytest.mark.long
 def test_some_partitions_are_refused_where_others_would_have_to_follow(groups: Groups) -> None:
     written(groups)
     last = 3 * STEP - 1

@@ -91,6 +91,7 @@ def test_what_comes_before_a_wrong_line_is_written(cli: Cli, cluster: LocalClust
     assert cli(*read)[1] == "1\n2\nlater\n"
 
 
+@pytest.mark.long
 def test_as_processes_with_pipes_and_a_file(cluster: LocalCluster, topic_name: str, tmp_path: Path) -> None:
     create(cluster, topic_name, 1)
     file = tmp_path / "client.properties"
@@ -145,6 +146,7 @@ def test_what_ctrl_c_comes_upon_is_printed_or_comes_again(cluster: LocalCluster,
     assert b"".join(found) + rest.stdout == b"\n".join(expected) + b"\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_what_ends_a_process_leaves_nothing_behind(
     cluster: LocalCluster, topic_name: str, number: signal.Signals

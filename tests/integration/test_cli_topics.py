@@ -280,6 +280,7 @@ def test_describe_shows_configuration_of_any_topic(cli: Cli, unmanaged: str) -> 
     assert [one["topic"] for one in both["topics"]] == [topic, unmanaged]
 
 
+@pytest.mark.long
 def test_a_topic_that_cannot_be_described_hides_no_other_one(cli: Cli, cluster: LocalCluster) -> None:
     """Another tool has deleted one: it is still under management."""
     topic, gone = created(cli), created(cli)

@@ -163,6 +163,7 @@ def shrink_while_a_member_stands_still(cluster: LocalCluster, crew: Crew, writer
     return sleeper
 
 
+@pytest.mark.long
 def test_keys_wait_for_a_member_that_stands_still(
     cluster: LocalCluster, crew: Crew, writer: NumberedWriter
 ) -> None:
@@ -209,6 +210,7 @@ def test_the_judge_finds_members_that_give_nothing_up(
 # -- exactly once ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("most", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_group_copies_exactly_once_through_random_faults(

@@ -84,6 +84,7 @@ def test_once_per_key_and_producer(cleaning: LocalCluster, topic_name: str) -> N
     assert tombstones_by_epoch(rows) == rows.owed()
 
 
+@pytest.mark.long
 def test_partitions_without_a_record_owe_nothing(cleaning: LocalCluster, topic_name: str) -> None:
     rows = table(cleaning, topic_name, 1)
     rows.put(names(0, 20))
@@ -154,6 +155,7 @@ def test_log_starts_behind_the_old_records_save_the_tombstones(
     assert not tombstones_by_epoch(rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [*fresh_seeds(__name__), pytest.param(877148918, marks=pytest.mark.long)])
 def test_random_history(cleaning: LocalCluster, spark: SparkSession, topic_name: str, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails

@@ -55,6 +55,7 @@ def test_without_a_start_the_consumer_says_so(room: Room, topic_name: str) -> No
         read_until([member], lambda: False, "no error")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("joined", ["before the changes", "after them"])
 def test_partitions_that_are_new_need_no_reset(room: Room, topic_name: str, joined: str) -> None:
     """The group has no offset of them, and nothing of them was missed: they are read from their start."""
@@ -85,6 +86,7 @@ def test_records_of_a_new_partition_that_are_gone_are_named(room: Room, topic_na
     read_until([lenient], lambda: len(lenient.messages) == left, "what is left")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keeps_state", [False, True])
 def test_a_new_partition_that_has_lost_its_beginning_waits_for_the_others_all_the_same(
     room: Room, topic_name: str, keeps_state: bool

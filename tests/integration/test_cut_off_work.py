@@ -171,6 +171,7 @@ def test_what_a_session_has_left_of_an_earlier_claim_does_not_stop_it(kafka_clus
         assert controller.create(1)
 
 
+@pytest.mark.long
 def test_nothing_begins_while_the_session_is_suspended(
     kafka_cluster: LocalCluster,
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_topic_is_not_deleted_amid_a_change(controller: InProcess) -> None:
     assert controller.http.delete(f"/v1/topics/{topic}").status_code == 200
 
 
+@pytest.mark.long
 def test_a_deletion_that_is_cut_off_is_ended_by_the_next_controller(
     kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

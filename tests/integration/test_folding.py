@@ -210,6 +210,7 @@ def is_deleted(value: str) -> bool:
     return int(value.split(":")[1]) < 4 * 2 * 5
 
 
+@pytest.mark.long
 def test_a_client_that_missed_what_was_folded_begins_behind_it(
     front: LocalCluster, controller: InProcess, topic_name: str
 ) -> None:

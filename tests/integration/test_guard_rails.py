@@ -157,6 +157,7 @@ def test_of_many_creations_at_once_as_many_pass_as_fit(guarded: InProcess) -> No
     assert [row.capacity for row in brokers(guarded).values()] == [0, 0, 0]
 
 
+@pytest.mark.long
 def test_taking_a_partition_up_again_needs_capacity(guarded: InProcess) -> None:
     topic, status, answer = create(guarded, assignments={"0": [1, 2]})
     assert status == 201, answer

@@ -60,6 +60,7 @@ def ends(reading: Future[Any], timeout: float) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_broker_that_hangs_in_mid_fetch_is_waited_for(kafka_cluster: LocalCluster, topic_name: str) -> None:
     fill(kafka_cluster.bootstrap_servers, create_topic(kafka_cluster.bootstrap_servers, topic_name, 1))
     reading = batches(patient(kafka_cluster), topic_name)

@@ -113,6 +113,7 @@ def test_every_controller_says_who_leads(trio: Trio) -> None:
         assert (found.leader, found.epoch) == (leader, ready.epoch)
 
 
+@pytest.mark.long
 def test_what_one_controller_changes_all_show_at_once(trio: Trio) -> None:
     first, second = (trio.single(url) for url in trio.followers())
     topic = trio.create(2, via=first)
@@ -290,6 +291,7 @@ def _cli(group: str, command: str, urls: str, *options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [pytest.param("kill", marks=pytest.mark.long), "stop"])
 def test_zookeeper_goes_and_comes_back_in_mid_change(trio: Trio, end: str) -> None:
     topic = trio.create()

@@ -20,6 +20,7 @@ from tests.servers import TIMEOUT, await_true
 CONNECTIONS = 1000
 
 
+@pytest.mark.long
 def test_a_thousand_idle_connections_keep_no_writer_waiting(controller: InProcess) -> None:
     raise_file_limit()
     topic = controller.create(2)

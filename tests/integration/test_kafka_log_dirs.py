@@ -91,6 +91,7 @@ def test_what_the_directories_hold(
     assert [d.replicas for d in answered(log_dirs.describe([1], {})[1])] == [(), ()]
 
 
+@pytest.mark.long
 def test_kafkas_own_tool_says_the_same(
     three_brokers: LocalCluster, admin: KafkaAdmin, topic_name: str
 ) -> None:

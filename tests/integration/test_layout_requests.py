@@ -61,6 +61,7 @@ def test_each_topic_has_its_own_result(kafka_cluster: LocalCluster) -> None:
     assert [[layout["epoch"] for layout in one["history"]["layouts"]] for one in histories] == [[0, 1], [0]]
 
 
+@pytest.mark.long
 def test_the_answer_is_that_of_each_topic_alone(controller: InProcess, kafka_cluster: LocalCluster) -> None:
     topics = [controller.create(count) for count in (1, 2, 3)]
     for count in (2, 4):
@@ -80,6 +81,7 @@ def test_the_answer_is_that_of_each_topic_alone(controller: InProcess, kafka_clu
         assert client.layouts([]) == []
 
 
+@pytest.mark.long
 def test_a_long_answer_comes_in_parts(controller: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     topics = [controller.create(2) for _ in range(4)]
     monkeypatch.setattr(queries, "_MOST_STARTS", 3)
@@ -106,6 +108,7 @@ def test_a_controller_that_does_not_know_the_request(controller: InProcess) -> N
         assert found[3].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.long
 def test_names_that_cannot_be_sent(controller: InProcess) -> None:
     port = free_port()
     with (

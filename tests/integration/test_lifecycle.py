@@ -340,6 +340,7 @@ def _read_all(cluster: LocalCluster, group: str, topic: str, partition: int) -> 
     consumer.close()
 
 
+@pytest.mark.long
 def test_expansion_takes_up_a_partition_that_still_holds_records(
     cluster: LocalCluster, spark: SparkSession
 ) -> None:

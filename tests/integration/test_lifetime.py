@@ -22,6 +22,7 @@ from tests.streams import NumberedWriter, change, conf, create, raw_records
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_a_forked_child_is_told_to_make_clients_of_its_own(cluster: LocalCluster) -> None:
     topic = create(cluster, unique_name("fork"), 2)
     done = subprocess.run(
@@ -43,6 +44,7 @@ def test_a_forked_child_is_told_to_make_clients_of_its_own(cluster: LocalCluster
     assert values == "[b'child', b'open', b'parent', b'parent again']"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("interval", [pytest.param(0, marks=pytest.mark.long), 60_000])
 @pytest.mark.parametrize(
     "end",
@@ -114,6 +116,7 @@ print(before, psutil.Process().num_threads())
     assert after == before
 
 
+@pytest.mark.long
 def test_fenced_instances_are_gone_before_the_garbage_collector_comes(
     cluster: LocalCluster, topic_name: str
 ) -> None:
@@ -149,6 +152,7 @@ def test_fenced_instances_are_gone_before_the_garbage_collector_comes(
         gc.enable()
 
 
+@pytest.mark.long
 def test_kept_log_records_keep_no_consumer(
     cluster: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -351,6 +351,7 @@ def test_a_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
     assert processes_of(tmp_path / "cluster") == []
 
 
+@pytest.mark.long
 def test_the_controller_is_killed_and_started_alone(cluster: LocalCluster) -> None:
     before = pids(cluster)
     described = cluster.description()

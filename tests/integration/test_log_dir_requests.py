@@ -232,6 +232,7 @@ def test_one_replica_goes_back_and_the_others_of_its_request_continue(mover: Mov
     assert judge.where(topic, 0, 2)[0] != follower["log_dir"]
 
 
+@pytest.mark.long
 def test_a_request_with_the_key_of_an_earlier_one_is_that_one(mover: Mover, judge: Judge) -> None:
     topic = judge.create([1])
     # In this order: the broker knows the topic before it has made the log.
@@ -252,6 +253,7 @@ def test_a_request_with_the_key_of_an_earlier_one_is_that_one(mover: Mover, judg
 # -- what else goes on ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_partition_that_is_being_reassigned_is_refused_and_by_whom(mover: Mover, judge: Judge) -> None:
     topic = judge.create([1], [1], size=SIZE)
     row, free = (replica(topic, 1, judge.other(topic, p, 1), p) for p in (0, 1))

@@ -42,6 +42,7 @@ def audited(log: io.StringIO) -> list[dict[str, object]]:
     return [decoder.raw_decode(line[line.index("{") :])[0] for line in lines]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", ["WARNING", "ERROR"])
 def test_the_audit_log_is_there_at_every_level(
     kafka_cluster: LocalCluster, log: io.StringIO, level: str

@@ -88,6 +88,7 @@ def output_of(program: str, cluster: LocalCluster, topics: list[str]) -> tuple[s
     return done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_more_topics_than_files(cluster: LocalCluster, topic_name: str) -> None:
     topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(TOPICS)]
     assert output_of(WRITER, cluster, topics) == ("all committed\n", "")
@@ -235,6 +236,7 @@ def test_a_topic_that_is_not_there_costs_no_other_one_its_layouts(
     assert [directory.layouts(topic).topic for topic in topics] == topics
 
 
+@pytest.mark.long
 def test_a_consumer_of_many_topics_reads_each_in_order(room: Room, topic_name: str) -> None:
     """One of them changes meanwhile."""
     topics = [create(room.cluster, f"{topic_name}-{number}", 1) for number in range(MANY)]
@@ -254,6 +256,7 @@ def test_a_consumer_of_many_topics_reads_each_in_order(room: Room, topic_name: s
         in_order(found)
 
 
+@pytest.mark.long
 def test_records_in_hand_are_looked_at_as_often_as_those_of_one_topic(
     room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +303,7 @@ def test_where_records_of_the_same_leaders_follow_no_controller_is_asked_for_tru
         assert [path for path in sent if path.endswith("/truncations")] == []
 
 
+@pytest.mark.long
 def test_a_consumer_reads_on_while_its_process_ends(cluster: LocalCluster, topic_name: str) -> None:
     topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(4)]
     assert output_of(READER, cluster, topics) == ("before True\nat exit True\n", "")

@@ -118,6 +118,7 @@ def test_any_request_about_a_topic_is_answered_as_documented(
     judge(case, url)
 
 
+@pytest.mark.long
 @any_request.parametrize()  # type: ignore[untyped-decorator]
 @made_up
 def test_any_request_is_answered_as_documented(case: schemathesis.Case[Any], url: str) -> None:

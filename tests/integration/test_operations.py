@@ -243,6 +243,7 @@ def test_the_audit_log_says_who_asked_for_what_why_and_what_became_of_it(
     assert answered["results"] == [{"topic": topic, "error": "NONE"}]
 
 
+@pytest.mark.long
 def test_a_change_that_outlives_its_request_has_a_line_at_its_end(
     audited: InProcess, directory: Path
 ) -> None:

@@ -40,6 +40,7 @@ from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, create, written_through
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keeps_state", [False, True])
 def test_a_wait_for_more_than_may_be_delivered_yet_ends(
     room: Room, topic_name: str, keeps_state: bool
@@ -166,6 +167,7 @@ def test_keys_are_handed_over_before_they_are_read_elsewhere(room: Room, topic_n
     assert story.index(("revoked", [2])) < story.index(("assigned", [0]))
 
 
+@pytest.mark.long
 def test_partitions_are_spread_evenly_in_both_halves(room: Room, topic_name: str) -> None:
     shapes = [(1, 1), (1, 2), (3, 7), (5, 9), (2, 8), (4, 4)]
     topics = {}

@@ -61,6 +61,7 @@ def test_threads_share_a_producer(cluster: LocalCluster, topic_name: str) -> Non
     check_numbered(cluster, topic_name, sum(load.produced for load in loads))
 
 
+@pytest.mark.long
 def test_many_producers_through_a_change(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 2)
     producers = [OrderedProducer(conf(cluster, commit_interval_ms=20)) for _ in range(10)]
@@ -75,6 +76,7 @@ def test_many_producers_through_a_change(cluster: LocalCluster, topic_name: str)
     check_numbered(cluster, topic_name, sum(load.produced for load in loads))
 
 
+@pytest.mark.long
 def test_what_was_accepted_while_another_thread_closes_is_committed(
     cluster: LocalCluster, topic_name: str
 ) -> None:
@@ -123,6 +125,7 @@ def test_compacted_topics_get_tombstones_once(cluster: LocalCluster, topic_name:
     assert set(tombstones.values()) <= {1, 2}
 
 
+@pytest.mark.long
 def test_a_topic_in_the_middle_of_a_change_holds_no_other(kafka_cluster: LocalCluster) -> None:
     port = free_port()
     servers = {

@@ -62,6 +62,7 @@ def test_output_modes_of_an_aggregation(
 REFUSED_BY_SPARK = 'cannot be written in the "{}" mode. Please use either the "Append"'
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "refusal"),
     [

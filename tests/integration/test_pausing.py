@@ -96,6 +96,7 @@ def test_a_partition_is_paused_in_on_assign_and_while_the_gate_is_closed(room: R
     exact(member.messages, writer.written)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begun_by", ["resume", "seek"])
 def test_a_topic_is_read_once_although_another_cannot_be_taken_up_yet(
     room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch, begun_by: str

@@ -246,6 +246,7 @@ class Program:
         await_true(done, f"{written} records copied", 180.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_record_is_transformed_once_whatever_an_application_does(copy: Copy, seed: int) -> None:
     writer = NumberedWriter(copy.cluster, copy.source, keys=12, step=5)

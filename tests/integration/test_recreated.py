@@ -79,6 +79,7 @@ def listed(controller: InProcess) -> list[str]:
     return [row["topic"] for row in controller.http.get("/v1/topics").json()["topics"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operations", [pytest.param(1000, marks=pytest.mark.long), 3])
 def test_adoption_replaces_what_is_left_of_a_recreated_topic(
     controller: InProcess,
@@ -219,6 +220,7 @@ def test_every_broker_knows_a_topic_once_it_is_created(three_brokers: LocalClust
             assert shown == [(record_of(controller, topic).topic_id, 6)] * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["created", "adopted"])
 def test_writers_that_were_idle_while_another_tool_deleted_their_topic_are_fenced(
     cluster: LocalCluster, room: Room, topic_name: str, way: str

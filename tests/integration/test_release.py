@@ -217,6 +217,7 @@ def test_groups_behind_the_last_change_are_named(controller: InProcess, kafka_cl
     assert release(controller, topic).status_code == 200
 
 
+@pytest.mark.long
 def test_a_release_that_is_cut_off_is_ended_by_the_next_controller(
     kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def test_a_micro_batch_is_not_read_again_after_an_adoption(cluster: LocalCluster
         assert verdict(rows + later.all_rows(), writer.written).violations == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "later",
     [pytest.param(0, id="adopted", marks=pytest.mark.long), pytest.param(1, id="adopted and changed")],

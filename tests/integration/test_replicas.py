@@ -302,6 +302,7 @@ def test_more_replicas_can_be_asked_for_again_and_cancelled(three_brokers: Local
             queries.ended(1, topic)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", [("--replication-factor", "2"), ("--replica-assignment", "1:2")])
 def test_the_command_ends_with_its_cancelled_reassignment(
     three_brokers: LocalCluster, option: tuple[str, str]

@@ -187,6 +187,7 @@ def test_either_can_discard(reviewed: InProcess, kafka_cluster: LocalCluster, wh
     assert not exists(kafka_cluster, topic)
 
 
+@pytest.mark.long
 def test_an_approval_and_a_discard_at_once_have_one_outcome(
     reviewed: InProcess, kafka_cluster: LocalCluster
 ) -> None:
@@ -280,6 +281,7 @@ def test_wrong_numbers_of_reviews(reviewed: InProcess, number: str) -> None:
         assert answer.json()["error_message"].startswith("review_id has the value")
 
 
+@pytest.mark.long
 def test_what_a_dead_controller_had_claimed_is_in_doubt_and_not_done_again(
     kafka_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

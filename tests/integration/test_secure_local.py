@@ -51,6 +51,7 @@ def by_certificate(cluster: LocalCluster, user: str) -> Kafka:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", [*MECHANISMS, "certificate"])
 def test_a_controller_works_however_it_logs_in(way: str, secure_cluster: LocalCluster) -> None:
     if way == "certificate":
@@ -226,6 +227,7 @@ def test_users_have_the_rights_of_kafkas_acls(secure_cluster: LocalCluster) -> N
         assert topic not in bob.describe_topics()
 
 
+@pytest.mark.long
 def test_kafkas_java_client_takes_the_client_properties(secure_cluster: LocalCluster) -> None:
     path = secure_cluster.secrets.properties_file("admin", "client")
     with java_gateway(secure_cluster) as gateway:

@@ -30,6 +30,7 @@ def tree(client: KazooClient, path: str = ROOT) -> list[str]:
     return [path, *below]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["sasl", "digest"])
 def test_znodes_are_the_controllers_alone(
     scheme: str, secure_cluster: LocalCluster, kafka_cluster: LocalCluster
@@ -74,6 +75,7 @@ def start(settings: ZooKeeperSettings, kafka: Kafka) -> None:
     zookeeper.connect(client_of(settings), settings, ROOT, TIMEOUT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "digest", [{}, {"digest_username": "owner", "digest_password": "hush"}], ids=["open", "digest"]
 )

@@ -69,6 +69,7 @@ def started(
     return writer.trigger(processingTime="100 milliseconds").start()
 
 
+@pytest.mark.long
 def test_progress_metrics_and_the_groups_lag_agree(
     cluster: LocalCluster,
     spark: SparkSession,

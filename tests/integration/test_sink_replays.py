@@ -78,6 +78,7 @@ def test_two_attempts_of_a_task_at_once_write_once(
     assert read(spark, cluster, topic_name).count() == 100
 
 
+@pytest.mark.long
 def test_two_attempts_that_both_go_on_writing_do_not_fence_each_other_without_end(
     cluster: LocalCluster, spark: SparkSession, topic_name: str
 ) -> None:

@@ -44,6 +44,7 @@ def files_without_a_name(process: psutil.Process) -> set[str]:
     return found
 
 
+@pytest.mark.long
 def test_rows_are_spilled_to_sparks_local_directory(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_statements_of_the_page(spark: SparkSession, cluster: LocalCluster) 
     assert copied.select("key", "value").exceptAll(wanted).isEmpty()
 
 
+@pytest.mark.long
 def test_a_view_shows_what_there_was_when_it_was_first_read(
     spark: SparkSession, cluster: LocalCluster
 ) -> None:

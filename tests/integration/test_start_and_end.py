@@ -360,6 +360,7 @@ def test_a_query_that_starts_at_latest_loses_nothing_that_comes_later(
     assert [number for numbers in found.numbers for number in numbers.tolist()] == [4, 5, 6, 7]
 
 
+@pytest.mark.long
 def test_a_read_without_order_is_split(cluster: LocalCluster, spark: SparkSession, topic_name: str) -> None:
     Writer(cluster, create(cluster, topic_name, 2)).write(4)
     source = options(cluster, subscribe=topic_name, ordering="none")

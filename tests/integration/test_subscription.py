@@ -92,6 +92,7 @@ def test_a_topic_that_vanishes(
     assert len(told) == 4, told
 
 
+@pytest.mark.long
 def test_an_assignment_of_whole_buckets_is_ordered(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 2)
     writer = Writer(cluster, topic_name)

@@ -47,6 +47,7 @@ def test_one_topic_that_cannot_be_read_holds_up_no_other(kafka_cluster: LocalClu
         ]
 
 
+@pytest.mark.long
 def test_an_intent_that_cannot_be_read_keeps_no_controller_from_leading(kafka_cluster: LocalCluster) -> None:
     chroot = unique_name("intents")
     with in_process(kafka_cluster, chroot=chroot) as first:
@@ -60,6 +61,7 @@ def test_an_intent_that_cannot_be_read_keeps_no_controller_from_leading(kafka_cl
         assert znodes_of(second.service).releases() == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("child", ["", pytest.param("/moves", marks=pytest.mark.long)])
 def test_a_reassignment_that_cannot_be_read_holds_up_no_other(
     three_brokers: LocalCluster, child: str

@@ -97,6 +97,7 @@ def test_every_rule_is_broken_by_some_test() -> None:
     assert set().union(*(broken for broken, _, _ in BROKEN)) == set(RULES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken",
     [{"closing check"}, {"fence, then boundaries"}, {"markers", "closing check"}],
@@ -111,6 +112,7 @@ def test_the_closing_check_is_a_second_line(broken: set[str]) -> None:
     assert found.counterexample is None, str(found)
 
 
+@pytest.mark.long
 def test_every_kind_of_step_is_explored() -> None:
     model = Protocol(Config((2, 3), ((2, 0), (2,)), writers=1, late_fences=True, drain=True))
     search = Search(model)
@@ -129,6 +131,7 @@ TROUBLE = {
 WALKS, STEPS = 60, 400
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_walks_through_a_configuration_too_large_to_explore(seed: int) -> None:
     """Three writers, two keys that move, four layouts. Safety only; one step of trouble in eight."""

@@ -16,6 +16,7 @@ def explore(asked: tuple[int, ...], most: int, *broken: str) -> Exploration:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("asked", "most"),
     [

@@ -108,6 +108,7 @@ def test_messages_tell_what_confluent_kafkas_own_tell(log: tuple[str, str], most
             assert described(made) == described(one)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("native")
 def test_messages_outlive_their_consumer(log: tuple[str, str]) -> None:
     with reader(log) as consumer:
@@ -119,6 +120,7 @@ def test_messages_outlive_their_consumer(log: tuple[str, str]) -> None:
     assert [described(one) for one in kept] == before
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("native")
 @pytest.mark.parametrize(
     "setter", [pytest.param(one, marks=[pytest.mark.long] * (one != "set_headers")) for one in SETTERS]
@@ -211,6 +213,7 @@ def test_threads_fetch_at_the_same_time(log: tuple[str, str], the_kernel: Any) -
     assert gc.isenabled()
 
 
+@pytest.mark.long
 @pytest.mark.skipif("ASAN_OPTIONS" in os.environ, reason="AddressSanitizer keeps freed memory")
 def test_fetching_takes_no_memory(log: tuple[str, str], the_kernel: Any) -> None:
     process = psutil.Process()

@@ -255,7 +255,7 @@ class Run:
         left = [("brokers", "throttles", "nothing is known")]
 
         def are_gone() -> bool:
-            left[:] = throttles(self._cluster, self._topics)
+            left[:] = throttles(self._cluster, [*self._topics, SAVED])
             return not left
 
         await_quietly(are_gone, _THROTTLES)

@@ -80,6 +80,7 @@ def test_an_extra_that_is_missing_is_an_import_error(plain: Path) -> None:
     assert run(plain, "-c", code).stdout == "without\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "extra"),
     [

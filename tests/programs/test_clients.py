@@ -52,6 +52,7 @@ PLANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
 _WRITE = Write("w0", "a", ("k0", "k1", "k2", "k3"), 3)
 
 
+@pytest.mark.long
 def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_what_was_found_once_is_not_found_again(three_brokers: LocalCluster, nam
 # -- the judge, judged ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
     three_brokers: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ _BROKEN: dict[str, tuple[Callable[[Rows], Rows], list[ReadStep]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", _BROKEN)
 def test_a_broken_promise_is_found(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     spoil, reads = _BROKEN[what]
@@ -45,6 +46,7 @@ def test_a_broken_promise_is_found(cluster: LocalCluster, monkeypatch: pytest.Mo
         check_reads(cluster, [_WRITE, *reads])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("read", "why"),
     [

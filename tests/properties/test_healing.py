@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +130,7 @@ def test_a_request_keeps_every_rule(
         made.append((at, request.action))
 
 
+@pytest.mark.long
 @settings(max_examples=examples(150))
 @given(st.integers(1, 8), st.integers(0, 300))
 def test_what_no_plan_ends_leaves_the_budget_for_repairs(budget: int, later: int) -> None:

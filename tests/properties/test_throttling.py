@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -293,6 +294,7 @@ def crashes(world: World) -> Iterator[World]:
             return
 
 
+@pytest.mark.long
 @settings(max_examples=examples(30))
 @given(needs_, needs_, st.lists(st.sampled_from(KEYS), unique=True))
 def test_the_next_controller_comes_to_the_same_end_wherever_the_last_one_died(

@@ -37,6 +37,7 @@ class Meeting(LocalFiles):
         super().copy(source, target)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("writes", [0, 3, 1_000], ids=["cut off at once", "cut off", "complete"])
 def test_of_two_migrations_to_one_directory_at_most_one_makes_it(
     old: Path, tmp_path: Path, writes: int

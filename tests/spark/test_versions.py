@@ -31,6 +31,7 @@ def other_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["batch reader", "stream reader", "batch writer", "stream writer"])
 def test_readers_and_writers_of_another_version_are_refused(other_version: Path, name: str) -> None:
     same = unpickled(name, PACKAGE.parent)

@@ -78,6 +78,7 @@ def test_a_topic_is_created(browsing: Browsing, controller: InProcess, url: str)
     assert configs(controller, name) == {"retention.ms": "3600000", "cleanup.policy": "delete"}
 
 
+@pytest.mark.long
 def test_a_topic_is_adopted_with_the_hash_that_fits(
     browsing: Browsing, controller: InProcess, kafka_cluster: LocalCluster, url: str
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_configuration_is_altered_and_a_stale_form_is_refused(
     )
 
 
+@pytest.mark.long
 def test_a_form_is_as_old_as_what_it_is_filled_in_with(
     browsing: Browsing, controller: InProcess, url: str
 ) -> None:

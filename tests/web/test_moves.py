@@ -102,6 +102,7 @@ def test_a_partition_is_moved_by_hand_and_wrong_brokers_are_refused(
     await_true(lambda: client.topic(topic).partitions[0].replicas == [then], "the replica has moved", MOVED)
 
 
+@pytest.mark.long
 def test_a_move_by_hand_is_refused_after_another_one(
     browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_move_by_hand_is_refused_after_another_one(
     visit.await_text("has changed since the form was opened", "dialog .error[role=alert]")
 
 
+@pytest.mark.long
 def test_log_directories_of_all_brokers_are_balanced(
     browsing: Browsing, three_brokers: LocalCluster, topic: str
 ) -> None:

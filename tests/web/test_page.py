@@ -186,6 +186,7 @@ def test_names_with_markup_are_shown_as_text(
     assert visit.page.locator("main img, dialog img").count() == 0
 
 
+@pytest.mark.long
 def test_of_a_group_with_many_topics_those_that_matter_are_shown(
     browsing: Browsing, url: str, topic: str
 ) -> None:

@@ -102,6 +102,7 @@ def a_move(topic: str) -> Move:
     return Move(topic=topic, partition=0, before=(1,), after=(2,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [0, 900])
 def test_no_move_is_moving_before_its_topic_lists_it(world: World, first: int) -> None:
     """The brokers of the first moves may be busy, so that others begin before them."""

@@ -123,6 +123,7 @@ def test_a_list_that_is_too_long_for_kafka_is_all() -> None:
     assert Replicas(frozenset((p, 10) for p in range(10_000)), (1,)).value(own) == "*"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("topics", [1, 100, 10_000])
 def test_ten_thousand_partitions_can_be_recorded(topics: int) -> None:
     moves = tuple(
