@@ -41,8 +41,9 @@ def test_long_tests_are_called_so() -> None:
 @cache
 def functions(file: str) -> dict[str, ast.FunctionDef]:
     path = TESTS / file
-    tree = ast.parse(path.read_text()) if path.exists() else ast.Module([], [])
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    body = ast.parse(path.read_text()).body if path.exists() else []
+    of_classes = [inner for node in body if isinstance(node, ast.ClassDef) for inner in node.body]
+    return {node.name: node for node in (*body, *of_classes) if isinstance(node, ast.FunctionDef)}
 
 
 def is_long(function: ast.FunctionDef) -> bool:

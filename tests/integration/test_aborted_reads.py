@@ -194,7 +194,9 @@ def test_flush_commits_no_records_without_their_offsets(desk: Desk) -> None:
     desk.copy_rest(producer, member)
 
 
-@pytest.mark.parametrize("raises", [False, True], ids=["", "callbacks raise"])
+@pytest.mark.parametrize(
+    "raises", [pytest.param(False, marks=pytest.mark.long), True], ids=["", "callbacks raise"]
+)
 @pytest.mark.parametrize("ends", ["producer, consumer", "consumer, producer"])
 def test_the_end_comes_in_the_middle(desk: Desk, ends: str, raises: bool) -> None:
     producer, member = desk.producer(), desk.member()

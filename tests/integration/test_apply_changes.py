@@ -214,10 +214,10 @@ def test_numbers_stay_as_they_are_in_every_envelope(spark: SparkSession) -> None
     [
         (b"k\xf6", b'{"name":"a"}', "the key is no text in UTF-8"),
         (b"k", b'{"name":"Bj\xf6rk"}', "the value is no change"),
-        (b"k", b'{"name":"a"}{"name":"b"}', "the value is no change"),
+        pytest.param(b"k", b'{"name":"a"}{"name":"b"}', "the value is no change", marks=pytest.mark.long),
         (b"k", b'{"name":"a"} and more', "the value is no change"),
-        (b"k", b'[{"name":"a"}]', "the value is no change"),
-        (b"k", b"null", "the value is no change"),
+        pytest.param(b"k", b'[{"name":"a"}]', "the value is no change", marks=pytest.mark.long),
+        pytest.param(b"k", b"null", "the value is no change", marks=pytest.mark.long),
     ],
 )
 def test_what_would_be_applied_in_part_ends_the_query(

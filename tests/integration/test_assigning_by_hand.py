@@ -188,6 +188,7 @@ def test_by_hand_beside_members_is_an_error_that_says_so(room: Room, topic_name:
         read_until([by_hand, settled], lambda: False, "no error")
 
 
+@pytest.mark.long
 def test_a_group_begins_at_the_end_while_the_partition_count_changes(
     room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -318,6 +318,7 @@ def test_balances_are_exact_after_changes_and_kills(
         services.kill_all()
 
 
+@pytest.mark.long
 def test_wrong_arguments_end_it_with_one_line(cluster: LocalCluster, topic_name: str, database: Path) -> None:
     services = Services(cluster, topic_name, database)
     try:

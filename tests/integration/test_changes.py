@@ -214,7 +214,15 @@ def test_validate_only_changes_nothing(controller: InProcess) -> None:
     assert controller.change(topic).last_change is None
 
 
-@pytest.mark.parametrize("kind", [p.AwaitLeaders, p.ListTransactions, p.Fence, p.ReadBoundaries])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(p.AwaitLeaders, marks=pytest.mark.long),
+        p.ListTransactions,
+        p.Fence,
+        pytest.param(p.ReadBoundaries, marks=pytest.mark.long),
+    ],
+)
 def test_cancel_takes_the_change_back(controller: InProcess, kind: type) -> None:
     topic = controller.create(2)
     with Hold(kind) as hold:

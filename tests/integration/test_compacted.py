@@ -104,6 +104,7 @@ def test_partitions_without_a_record_owe_nothing(cleaning: LocalCluster, topic_n
     assert tombstones_by_epoch(rows) == rows.owed()
 
 
+@pytest.mark.long
 def test_a_change_within_a_transaction(cleaning: LocalCluster, topic_name: str) -> None:
     rows = table(cleaning, topic_name, 1)
     rows.put(names(0, 20))

@@ -281,6 +281,7 @@ def test_unreachable_servers_at_start_are_named(kafka_cluster: LocalCluster) -> 
         service.stop()
 
 
+@pytest.mark.long
 def test_port_in_use_is_told_in_one_line(kafka_cluster: LocalCluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -67,6 +67,7 @@ def test_a_session_logs_in_any_directory(tmp_path: Path, name: str, locale: str)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [["demo"], ["autoscale", "demo"]], ids=" ".join)
 def test_a_demo_that_has_run_in_the_directory_is_told(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "spark").mkdir()

@@ -249,6 +249,7 @@ def test_a_follower_has_the_same_stream_and_hears_that_it_leads(kafka_cluster: L
             listener.close()
 
 
+@pytest.mark.long
 def test_a_stream_ends_with_its_controller(kafka_cluster: LocalCluster) -> None:
     port = free_port()
     with in_process(kafka_cluster) as running, served(running, port):

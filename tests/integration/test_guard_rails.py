@@ -180,6 +180,7 @@ def test_taking_a_partition_up_again_needs_capacity(guarded: InProcess) -> None:
     assert replicas(guarded, topic)[1] == sorted([left, other])
 
 
+@pytest.mark.long
 def test_limits_outlive_the_controller_and_show_brokers_that_are_away(kafka_cluster: LocalCluster) -> None:
     chroot = unique_name("limits")
     with in_process(kafka_cluster, chroot=chroot, max_broker_partitions=0) as first:

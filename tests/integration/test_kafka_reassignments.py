@@ -96,6 +96,7 @@ def test_partitions_of_several_topics_and_what_is_wrong_with_some(
         reassignments.start(first, {0: [3, 2], 1: [7]})
 
 
+@pytest.mark.long
 def test_cancelled_ones_stay_where_they_were(
     three_brokers: LocalCluster, admin: KafkaAdmin, slow: str
 ) -> None:

@@ -52,7 +52,7 @@ def test_a_cancel_after_a_commit_without_an_answer_is_accepted_only_if_it_is_in_
         assert ended.outcome == "done"
 
 
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_a_bug_leaves_no_topic_closed_although_taking_back_loses_against_other_writes(
     controller: InProcess, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:

@@ -133,6 +133,7 @@ def test_what_has_ended_is_neither_throttled_nor_cancelled(
     assert mover.view(ended.request_id) == ended
 
 
+@pytest.mark.long
 def test_a_follower_tells_what_is_stored(
     three_brokers: LocalCluster, moving: InProcess, mover: Mover, judge: Judge
 ) -> None:

@@ -263,7 +263,7 @@ def test_writers_that_were_idle_while_another_tool_deleted_their_topic_are_fence
     in_order(later.messages)
 
 
-@pytest.mark.parametrize("way", ["created", "adopted"])
+@pytest.mark.parametrize("way", ["created", pytest.param("adopted", marks=pytest.mark.long)])
 def test_a_topic_is_replaced_after_the_controller_died_amid_it(
     kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

@@ -220,6 +220,7 @@ def test_a_request_waits_for_a_leader_and_is_told_when_there_is_none(follower: F
     assert answer.json()["error_message"] == "nothing was done: there is no leader"
 
 
+@pytest.mark.long
 def test_a_request_that_waits_goes_to_the_next_leader(kafka_cluster: LocalCluster) -> None:
     """The leader stops; the follower that was asked is elected and carries the request out itself."""
     chroot, asked = unique_name("next"), threading.Event()

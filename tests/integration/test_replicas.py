@@ -200,6 +200,7 @@ def test_nothing_is_altered_amid_a_change(controller: InProcess) -> None:
     assert controller.await_end(topic).outcome == "done"
 
 
+@pytest.mark.long
 def test_given_replicas_outlive_the_controller(three_brokers: LocalCluster) -> None:
     chroot, wanted = unique_name("resumed"), [[3, 1], [2, 3], [1, 2]]
     with in_process(three_brokers, chroot=chroot) as first:

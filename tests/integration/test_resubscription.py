@@ -86,7 +86,7 @@ def test_what_was_processed_under_another_subscription_is_committed(room: Room, 
 
 
 @pytest.mark.parametrize("pattern", ["", "^"])
-@pytest.mark.parametrize("rewinds", [True, False])
+@pytest.mark.parametrize("rewinds", [pytest.param(True, marks=pytest.mark.long), False])
 def test_a_topic_created_again_is_not_taken_for_the_old_one(
     room: Room, topic_name: str, pattern: str, rewinds: bool
 ) -> None:
@@ -108,7 +108,15 @@ def test_a_topic_created_again_is_not_taken_for_the_old_one(
     all_of(room.member(topic_name), new)
 
 
-@pytest.mark.parametrize("way", ["closes", "is told and closes", "commits", "commits in a transaction"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "closes",
+        pytest.param("is told and closes", marks=pytest.mark.long),
+        pytest.param("commits", marks=pytest.mark.long),
+        "commits in a transaction",
+    ],
+)
 def test_what_a_member_commits_of_a_deleted_topic_is_not_taken_for_the_new_ones(
     room: Room, topic_name: str, way: str
 ) -> None:

@@ -156,6 +156,7 @@ def test_partitions_held_back_are_those_that_the_group_waits_for(
     assert (code, waiting) == (0, {"2": [{"partition": 0, "offset": 10}]})
 
 
+@pytest.mark.long
 def test_each_layout_is_logged_once_however_many_micro_batches_there_are(
     cluster: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,7 +38,7 @@ class Slow(Member):
         return time.monotonic() + self.worked
 
 
-@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.long), 100])
 def test_a_backlog_stays_in_kafka_until_its_turn(room: Room, topic_name: str, count: int) -> None:
     create(room.cluster, topic_name, 2)
     writer = NumberedWriter(room.cluster, topic_name, keys=20, step=2_000)

@@ -134,6 +134,7 @@ def test_a_range_that_ends_in_aborted_records(
     assert rows.count() == writer.written
 
 
+@pytest.mark.long
 def test_an_empty_topic_and_two_topics(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

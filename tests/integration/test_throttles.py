@@ -110,6 +110,7 @@ def test_everybodys_values_come_back_exactly(operator: Operator, admin: KafkaAdm
         assert not running.throttles.unfinished
 
 
+@pytest.mark.long
 def test_several_requests_and_throttles_that_change(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
     topic = operator.create([1], [2])
     before = operator.configs(topic)

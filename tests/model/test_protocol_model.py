@@ -22,6 +22,8 @@ LARGE = (
     "two writers, late requests of dead controllers",
     "transactions of two records of a key",
     "a partition skipped while a reader lags",
+    "transactions over two partitions",
+    "a covering layout between two changes",
 )
 CORRECT = {
     "two writers, 3 partitions, 2 changes": Config((2, 3, 2), MOVES_TWICE, writers=2),

@@ -20,7 +20,7 @@ from tests.programs.running import BrokenPromiseError
 from tests.programs.search import search
 from tests.seeds import examples
 
-MANY = int(os.environ.get("PROGRAMS", examples(30)))
+MANY = int(os.environ.get("PROGRAMS", examples(20)))
 _CREATE = Turn((Request(0, "create", (0, 1)),))
 _WRITE = Request(1, "write", batch=7)
 

@@ -23,7 +23,7 @@ from tests.programs.spark_steps import Job, Run, SparkProgram, Write
 from tests.seeds import examples
 
 # hypothesis begins with the simplest one.
-MANY = int(os.environ.get("PROGRAMS", examples(12)))
+MANY = int(os.environ.get("PROGRAMS", examples(11)))
 _WRITE = Write(("k0", "k1", "k2", "k3"), 5)
 
 

@@ -135,6 +135,7 @@ def fits(racks: Racks, partitions: dict[int, Partition], factor: int, capacity: 
     )
 
 
+@pytest.mark.long
 @given(tight_cases())
 def test_what_fits_is_found_and_what_does_not_is_refused_whole(
     case: tuple[Racks, dict[int, Partition], int, dict[int, int]],

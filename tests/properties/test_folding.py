@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -71,6 +72,7 @@ def test_behind_the_log_starts_the_gate_answers_as_before(topic: Topic, data: st
         assert part.segments(p, at, at + 9) == whole.segments(p, at, at + 9)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(400), deadline=None)
 @given(retained(), st.data())
 def test_anywhere_else_it_lets_through_no_more_than_before(topic: Topic, data: st.DataObject) -> None:
@@ -93,6 +95,7 @@ def test_anywhere_else_it_lets_through_no_more_than_before(topic: Topic, data: s
         assert all(positions.get(q, 0) < needed for q, needed in waits), (p, waits)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(500), deadline=None)
 @given(retained(), st.data())
 def test_what_a_group_has_not_let_go_stays_held(topic: Topic, data: st.DataObject) -> None:

@@ -97,6 +97,7 @@ def test_what_fits_is_placed_and_what_does_not_is_refused(
         assert all(len({racks[broker] for broker in replicas}) == factor for replicas in placed)
 
 
+@pytest.mark.long
 @given(clusters(most=12), st.integers(1, 80), st.data())
 def test_capacity_that_just_suffices(cluster: Cluster, partitions: int, data: st.DataObject) -> None:
     """As many replicas as there is capacity, dealt out at random: nothing may be wasted."""

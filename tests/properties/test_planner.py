@@ -184,6 +184,7 @@ def test_where_racks_do_not_allow_even_counts_each_part_is_even() -> None:
     assert found.replicas == 6
 
 
+@pytest.mark.long
 @given(clusters(partitions=14, down=True, dead=True, capacity=st.integers(0, 9)), st.data())
 def test_spreading_moves_a_fair_share_to_the_named_brokers_alone(
     snapshot: Snapshot, data: st.DataObject

@@ -101,6 +101,7 @@ def test_a_replay_is_exact_or_refused(batch: list[Row], data: st.DataObject) -> 
         assert kafka.records == Counter(batch)
 
 
+@pytest.mark.long
 @given(rows, st.data())
 def test_a_replay_by_the_same_tasks_is_never_refused(batch: list[Row], data: st.DataObject) -> None:
     tasks = tasks_of(batch, data.draw(st.lists(st.integers(0, 5), min_size=len(batch), max_size=len(batch))))

@@ -46,7 +46,9 @@ def test_readers_and_writers_of_another_version_are_refused(other_version: Path,
 
 
 @pytest.mark.parametrize("name", ["batch reader", "stream reader", "batch writer", "stream writer"])
-@pytest.mark.parametrize("missing", ["spark_ordered_kafka", "confluent_kafka"])
+@pytest.mark.parametrize(
+    "missing", ["spark_ordered_kafka", pytest.param("confluent_kafka", marks=pytest.mark.long)]
+)
 def test_a_package_that_is_missing_is_named(name: str, missing: str) -> None:
     refused = unpickled(name, PACKAGE.parent, f"import sys; sys.modules[{missing!r}] = None; ")
     assert refused.returncode == 1

@@ -321,6 +321,7 @@ def test_the_focus_comes_back_to_a_button_that_was_drawn_anew(
     assert visit.page.evaluate("() => document.activeElement.textContent") == "Change partition count"
 
 
+@pytest.mark.long
 def test_a_click_counts_although_the_view_is_drawn_anew_meanwhile(
     browsing: Browsing, controller: InProcess, url: str
 ) -> None:
