@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -216,9 +216,29 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err
 
 
 def at_once(ask: Callable[[str], _AnswerT], names: Sequence[str]) -> list[_AnswerT]:
-    """The answer about each name, four of them at a time: most of a question's time is its way there and back."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(ask, names))
+    """The answer about each name, four of them at a time: most of a question's time is its way there and back.
+
+    Raises what the first one raises that has no answer. Ctrl-C leaves questions alone, which a pool of threads, and the end of
+    a process that has one, would wait for.
+    """
+    answers: list[Future[_AnswerT]] = [Future() for _ in names]
+    left = iter(list(zip(names, answers, strict=True)))
+
+    def work() -> None:
+        for name, answer in left:
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(ask(name))
+                except BaseException as error:  # noqa: BLE001 - raised by the caller
+                    answer.set_exception(error)
+
+    for _ in range(min(_AT_ONCE, len(answers))):
+        threading.Thread(target=work, name="asking", daemon=True).start()
+    try:
+        return [answer.result() for answer in answers]
+    finally:
+        for answer in answers:
+            answer.cancel()
 
 
 def parse_configs(pairs: list[str]) -> dict[str, str]:
