@@ -12,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import TopicView
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.driven import delete_topic
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
@@ -298,6 +300,31 @@ def test_a_topic_that_cannot_be_described_hides_no_other_one(cli: Cli, cluster: 
         assert cli("topics", "describe", "--topic", gone)[:2] == (1, "")
     finally:
         assert cli("topics", "delete", "--topic", gone, "--yes")[0] == 0
+
+
+@pytest.mark.long
+def test_brokers_that_hang_are_waited_for_once(
+    cli: Cli, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once more for each four of the topics."""
+    topics = [created(cli, 1) for _ in range(12)]
+    asked: list[str] = []
+    topic_of = ControllerClient.topic
+
+    def counted(self: ControllerClient, topic: str, *, details: bool = False) -> TopicView:
+        asked.append(topic)
+        return topic_of(self, topic, details=details)
+
+    monkeypatch.setattr(ControllerClient, "topic", counted)
+    cluster.pause("broker-1")
+    try:
+        code, out, error = cli("topics", "describe")
+    finally:
+        cluster.resume("broker-1")
+    assert (code, out, error.count("error: REQUEST_TIMED_OUT")) == (1, "", 1), error
+    assert len(set(asked)) <= 8, asked
+    for topic in topics:
+        assert cli("topics", "delete", "--topic", topic, "--yes")[0] == 0
 
 
 def test_describe_filters_partitions(cli: Cli, cluster: LocalCluster, unmanaged: str) -> None:
