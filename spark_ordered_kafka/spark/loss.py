@@ -85,7 +85,7 @@ class LossGuard:
     def lowered(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicLayouts:
         """The layouts as :meth:`surviving` left them, in ``partitions`` also in a process that has not judged this topic
         yet."""
-        if not self._fail and layouts.topic not in self._checked:
+        if not self._fail and layouts.topic not in self._checked and _has_starts(layouts.history):
             found = self._directory.client.truncations(layouts.topic, partitions=sorted(partitions))
             self._keep_starts(layouts.topic, found.truncations)
         return self._lower(layouts)
@@ -136,16 +136,7 @@ class LossGuard:
                 # What was planned from there has not come about, as when another topic's leader was away.
                 positions.update(last.positions)
             return
-        needed = self._needed(snapshot, positions)
-        found = self._directory.client.truncations(
-            snapshot.topic,
-            [
-                PositionCheck(partition=p, offset=at, leader_epoch=offset.leader_epochs[p])
-                for p, at in enumerate(offset.positions)
-                if p in needed and at > 0 and p < len(offset.leader_epochs) and offset.leader_epochs[p] >= 0
-            ],
-            None if len(needed) == snapshot.history.partition_count else sorted(needed),
-        ).truncations
+        found = self._truncations(snapshot, offset, self._needed(snapshot, positions))
         cut = {one.partition: one for one in found if one.layout_epoch is None}
         for p, one in cut.items():
             positions[p] = min(positions[p], one.end_offset)
@@ -167,6 +158,20 @@ class LossGuard:
             snapshot.topic_id, snapshot.leader_epochs, offset, {p: positions[p] for p in cut}
         )
 
+    def _truncations(
+        self, snapshot: TopicSnapshot, offset: TopicOffset, needed: Collection[int]
+    ) -> Sequence[TruncationView]:
+        """Of what was read of partitions by leaders before the ones of now, and of layouts' starts (D-479)."""
+        checks = [
+            PositionCheck(partition=p, offset=at, leader_epoch=epoch)
+            for p, (at, epoch) in enumerate(zip(offset.positions, offset.leader_epochs, strict=False))
+            if p in needed and at > 0 and 0 <= epoch != snapshot.leader_epochs.get(p)
+        ]
+        if not checks and not _has_starts(snapshot.history):
+            return []
+        asked = None if len(needed) == snapshot.history.partition_count else sorted(needed)
+        return self._directory.client.truncations(snapshot.topic, checks, asked).truncations
+
     def _needed(self, snapshot: TopicSnapshot, positions: Mapping[int, int]) -> set[int]:
         """The partitions that something is still read of. Of an assignment, the others are none of the reader's.
 
@@ -184,6 +189,11 @@ class LossGuard:
     def _lower(self, layouts: TopicLayouts) -> TopicLayouts:
         starts = {} if self._fail else self._lowered.get(layouts.topic, {})
         return replace(layouts, history=lower(layouts.history, starts)) if starts else layouts
+
+
+def _has_starts(history: LayoutHistory) -> bool:
+    """Whether a layout begins behind the beginning of a log: only such a start can be lost."""
+    return bool(history.bounds[:-1].any())
 
 
 def lower(history: LayoutHistory, starts: Starts) -> LayoutHistory:

@@ -29,7 +29,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.driven import admin_of, delete_topic
 from tests.integration.members import Room, in_order, read_until
 from tests.integration.producing import values
-from tests.queries import await_stable
+from tests.queries import Query, await_stable, everything
 from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, conf, create
 
@@ -283,6 +283,36 @@ def test_records_in_hand_are_looked_at_as_often_as_those_of_one_topic(
     )
     # After what was received, a look at layouts, one at the group and one for losses.
     assert 1 < max(sorts) <= 4
+
+
+def test_a_query_asks_for_truncations_of_topics_that_had_another_leader_or_layout(
+    cluster: LocalCluster, topic_name: str, sent: list[str]
+) -> None:
+    """That was a question for each topic, before the first micro-batch after each start."""
+    topics = [create(cluster, f"{topic_name}-{number}", 2) for number in range(3)]
+    writers = [NumberedWriter(cluster, topic, keys=3) for topic in topics]
+    checkpoint = None
+
+    def read(lenient: str) -> int:
+        for topic in topics:
+            await_stable(cluster, topic)
+        source = everything(cluster, ",".join(topics), failOnDataLoss=lenient)
+        nonlocal checkpoint
+        with Query(source, checkpoint) as query:
+            found = len(query.all_rows())
+            checkpoint = query.checkpoint
+        return found
+
+    for number, lenient in enumerate(("false", "true"), 1):
+        for writer in writers:
+            writer.write()
+        assert number * read(lenient) == sum(writer.written for writer in writers)
+        assert [path for path in sent if path.endswith("/truncations")] == []
+    change(cluster, topics[1], 3)
+    before = writers[1].written
+    writers[1].write()
+    assert read("true") == writers[1].written - before
+    assert {path for path in sent if path.endswith("/truncations")} == {f"/v1/topics/{topics[1]}/truncations"}
 
 
 def test_where_records_of_the_same_leaders_follow_no_controller_is_asked_for_truncations(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.client.layout_answers import TruncationView
+from spark_ordered_kafka.client.layout_answers import PositionCheck, TruncationView
 from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
@@ -145,3 +145,38 @@ def test_a_micro_batch_is_not_read_again_because_its_topic_was_adopted_again() -
     assert positions == {0: 100, 1: 7}
     assert offset.layout_epoch == 0
     assert offset.ranges_since(read) == []
+
+
+class Asked:
+    """A controller that knows of no truncation, and what it was asked for."""
+
+    def __init__(self) -> None:
+        self.checks: list[list[tuple[int, int, int]]] = []
+
+    def truncations(self, _topic: str, checks: list[PositionCheck], _partitions: object) -> object:
+        self.checks.append([(one.partition, one.offset, one.leader_epoch) for one in checks])
+        return SimpleNamespace(truncations=[])
+
+
+def asked(
+    layouts: TopicLayouts, offset: TopicOffset, leader_epochs: dict[int, int]
+) -> list[list[tuple[int, int, int]]]:
+    snapshot = TopicSnapshot(layouts, {0: 0, 1: 0}, {0: 100, 1: 7}, leader_epochs)
+    client = Asked()
+    guard = LossGuard(cast(TopicDirectory, SimpleNamespace(client=client)), fail_on_data_loss=True)
+    assert guard.surviving(snapshot, offset)[2] == dict(enumerate(offset.positions))
+    return client.checks
+
+
+def test_a_controller_is_asked_of_what_another_leader_may_have_lost() -> None:
+    read = TopicOffset("id", 0, (90, 7), (3, 1))
+    assert asked(ONE_LAYOUT, read, {0: 3, 1: 1}) == []
+    assert asked(ONE_LAYOUT, TopicOffset("id", 0, (0, 0)), {0: 3, 1: 1}) == []
+    assert asked(ONE_LAYOUT, read, {0: 3, 1: 2}) == [[(1, 7, 1)]]
+    assert asked(ONE_LAYOUT, read, {1: 1}) == [[(0, 90, 3)]], "what is not known may be another one"
+    changed = replace(
+        ONE_LAYOUT,
+        history=LayoutHistory(1, [Layout(0, 1, (0,)), Layout(1, 2, (80, 0))]),
+        routings=(None, None),
+    )
+    assert asked(changed, replace(read, layout_epoch=1), {0: 3, 1: 1}) == [[]], "a layout's start may be lost"
