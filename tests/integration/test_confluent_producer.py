@@ -139,10 +139,13 @@ def test_a_callback_may_call_what_calls_it(cluster: LocalCluster, topic_name: st
         assert error is None
         number = int(message.value() or b"")
         reported.append(number)
-        writer.poll(0)
+        # Either may raise what another report has raised.
+        with suppress(ValueError):
+            writer.poll(0)
         if number % 500 == 0 and number < REPORTS:
             writer.produce(topic_name, str(REPORTS + number), "k", on_delivery=report)
-            writer.flush()
+            with suppress(ValueError):
+                writer.flush()
         if number % 700 == 0:
             raise ValueError(number)
 
@@ -152,7 +155,7 @@ def test_a_callback_may_call_what_calls_it(cluster: LocalCluster, topic_name: st
         for number in range(REPORTS):
             writer.produce(topic_name, str(number), "k", on_delivery=report)
         while len(reported) < len(wanted):
-            assert time.monotonic() < deadline, len(reported)
+            assert time.monotonic() < deadline, set(wanted) - set(reported)
             with suppress(ValueError):
                 writer.poll(0.1)
     assert sorted(reported) == wanted
