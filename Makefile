@@ -121,7 +121,7 @@ test-lowest: has-lowest kernel
 test-all: lint kernel chromium prometheus
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
-	$(MAKE) --no-print-directory THOROUGH=1 test-openapi
+	THOROUGH=1 $(MAKE) --no-print-directory test-openapi
 
 # What is in deploy/, with linters that nothing else needs; systemd's and kubectl's where they are installed.
 lint-deploy: venv

@@ -98,10 +98,7 @@ def check_log(records: Records, events: Iterable[Event]) -> list[str]:
 
 def check_copy(name: str, records: Records, copied: Records) -> list[str]:
     """A copy has each record once, each key in order, and nothing that was never committed."""
-    names = np.union1d(records.keys, copied.keys)
-    there, found = _coded(names, records), _coded(names, copied)
-    strange = _words(names, np.setdiff1d(found, there))
-    missing = _words(names, np.setdiff1d(there, found))
+    missing, strange = _compared(records, copied)
     return [
         *_check_order(name, copied),
         *_some(f"{name}: in no committed transaction of the source", strange),
@@ -116,28 +113,26 @@ def check_losses(left: Records, saved: Records, events: Sequence[Event]) -> list
     in the time of. The copy has all that is left, and more only where records were lost after they were read.
     """
     elections = _elections(events)
-    names = np.union1d(left.keys, saved.keys)
-    there, copied = _coded(names, left), _coded(names, saved)
-    more = [] if elections else _words(names, np.setdiff1d(copied, there))
+    missing, more = _compared(left, saved)
     return [
-        *_twice_or_late("unsafe", left),
-        *_twice_or_late("saved", saved),
+        *_check_order("unsafe", left, may_lack=True),
+        *_check_order("saved", saved, may_lack=True),
         *_some("lost without an election", _lost(left, events, elections)),
-        *_some("saved: not in the log, which has lost nothing", more),
-        *not_copied(left, saved),
+        *_some("saved: not in the log, which has lost nothing", [] if elections else more),
+        *_some("saved: not copied", missing),
     ]
-
-
-def _twice_or_late(name: str, records: Records) -> list[str]:
-    report = check(*records)
-    return [f"{name}: {report}"] if report.duplicated or report.out_of_order else []
 
 
 def not_copied(left: Records, saved: Records) -> list[str]:
     """What of a log its copy lacks."""
-    names = np.union1d(left.keys, saved.keys)
-    missing = np.setdiff1d(_coded(names, left), _coded(names, saved))
-    return _some("saved: not copied", _words(names, missing))
+    return _some("not copied", _compared(left, saved)[0])
+
+
+def _compared(some: Records, others: Records) -> tuple[list[str], list[str]]:
+    """What only the first has, and what only the second has."""
+    names = np.union1d(some.keys, others.keys)
+    first, second = _coded(names, some), _coded(names, others)
+    return _words(names, np.setdiff1d(first, second)), _words(names, np.setdiff1d(second, first))
 
 
 def _elections(events: Iterable[Event]) -> list[tuple[float, float]]:
@@ -178,11 +173,12 @@ def _words(names: npt.NDArray[np.str_], codes: npt.NDArray[np.int64]) -> list[st
     return [f"{names[code >> _BITS]}:{code & (1 << _BITS) - 1}" for code in codes.tolist()]
 
 
-def _check_order(name: str, records: Records) -> list[str]:
+def _check_order(name: str, records: Records, *, may_lack: bool = False) -> list[str]:
     if not len(records.keys):
         return [f"{name} has no records"]
     report = check(records.keys, records.numbers)
-    return [f"{name}: {report}"] if report.violations else []
+    wrong = report.duplicated + report.out_of_order if may_lack else report.violations
+    return [f"{name}: {report}"] if wrong else []
 
 
 def check_holding(events: Iterable[Event]) -> list[str]:

@@ -119,6 +119,7 @@ def _elected(at: float, seconds: float) -> list[Event]:
         ([*RECORDS[:4], *RECORDS[2:]], RECORDS, (0.5, 1.0), "unsafe: Report(records=12, keys=2, lost=0, duplicated=2"),
         (RECORDS, [*RECORDS, RECORDS[0]], (0.5, 1.0), "saved: Report(records=11, keys=2, lost=0, duplicated=1"),
         (_swapped(), RECORDS, (0.5, 1.0), "out_of_order=1"),
+        ([], [], (0.5, 1.0), "unsafe has no records"),
     ],
 )  # fmt: skip
 def test_only_an_unclean_election_loses_records(
