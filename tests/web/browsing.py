@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from confluent_kafka import Consumer, TopicPartition
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.api.peers import PeerProtocol
 from spark_ordered_kafka.controller.service import ControllerService
-from tests.servers import TIMEOUT, await_true
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, await_true, commit_offsets
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 VIEWS = ("", "topics", "reassignments", "brokers", "groups", "controllers", "healing", "reviews", "audit")
@@ -258,3 +260,18 @@ def starts_with_number(text: str) -> int:
     found = re.match(r"[0-9,]+", text)
     assert found is not None, text
     return int(found.group().replace(",", ""))
+
+
+def commit(cluster: LocalCluster, group: str, topic: str, offset: int = 0) -> None:
+    """A group's offset of the first partition."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    try:
+        commit_offsets(consumer, [TopicPartition(topic, 0, offset)])
+    finally:
+        consumer.close()
+
+
+def open_group(visit: Visit, group: str) -> None:
+    """By its link; of many groups, such as other tests may have left, only some are in the document."""
+    visit.page.get_by_label("Filter groups by name").fill(group)
+    visit.page.get_by_role("link", name=group).click()

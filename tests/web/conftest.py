@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
-from tests.web.browsing import Browsing, Server, chromium
+from tests.web.browsing import Browsing, Server, chromium, commit
 
 
 # For a module: while it is open, asyncio cannot be used in the thread of the tests.
@@ -39,3 +39,13 @@ def url(controller: InProcess) -> Iterator[str]:
     """Where the controller serves its page."""
     with Server(controller.service) as server:
         yield server.url
+
+
+@pytest.fixture(scope="module")
+def topic(controller: InProcess, kafka_cluster: LocalCluster) -> str:
+    """A topic that was 2, 5 and 3 partitions, and a group that reads it."""
+    topic = controller.create(2, prefix="orders")
+    controller.alter(topic, 5)
+    controller.alter(topic, 3)
+    commit(kafka_cluster, f"readers of {topic}", topic)
+    return topic
