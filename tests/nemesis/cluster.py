@@ -27,7 +27,7 @@ from spark_ordered_kafka.local.ports import HOST
 from spark_ordered_kafka.local.state import ClusterState, Server
 from tests.nemesis.journal import Journal
 from tests.nemesis.network import Network
-from tests.nemesis.nodes import Node
+from tests.nemesis.nodes import Node, always
 
 SESSION = 4000
 """Milliseconds of a controller's session."""
@@ -50,6 +50,12 @@ def plan_servers() -> ClusterState:
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     }
     return state
+
+
+def mount_disk(path: Path, size: str) -> None:
+    """Make ``path`` a file system of its own, of ``size`` as ``mount`` reads it."""
+    path.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "nemesis", str(path)], check=True)
 
 
 class Replicas(NamedTuple):
@@ -84,7 +90,7 @@ class Cluster:
                 storage = servers.storage_tool_command(java, jars, config, state.cluster_id, jvm)
                 subprocess.run(storage, check=True, capture_output=True)
             log = servers.server_log(directory, server)
-            self.nodes[server.name] = Node(server.name, network, journal, log, _always(command))
+            self.nodes[server.name] = Node(server.name, network, journal, log, always(command))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -204,9 +210,7 @@ class Cluster:
 
     def _mount(self, server: Server) -> None:
         if server.kind == "broker":
-            path = servers.log_dirs(self.directory, server)[1]
-            path.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "nemesis", str(path)], check=True)
+            mount_disk(servers.log_dirs(self.directory, server)[1], _DISK)
 
     # -- configuration ------------------------------------------------------------------------------------------------
 
@@ -242,10 +246,6 @@ class Cluster:
             return f"{self._network.address(self._hosts[int(found[1])])}:{found[1]}"
 
         return re.sub(rf"{re.escape(HOST)}:(\d+)", placed, text)
-
-
-def _always(command: list[str]) -> Callable[[int], list[str]]:
-    return lambda _: command
 
 
 def _brokers(admin: AdminClient) -> set[int]:

@@ -37,7 +37,7 @@ _REFUSED = {
 """Answers to an operator that no fault of a run explains."""
 
 
-_KAFKAS = ("broker", "kraft", "zookeeper")
+_OTHERS = ("broker", "kraft", "zookeeper", "master", "worker")
 """Hosts of servers that are not of this package: how long they take to end is not its matter."""
 _ACKNOWLEDGED = 30.0
 """Seconds after an unclean election in which a record may be acknowledged that it lost: its transaction is committed then."""
@@ -73,7 +73,7 @@ BOUNDS = {
     "connections": Bound(1.25, 10),
 }
 """How much more a process may have in the last third of a run than in the first: medians of quiet times."""
-_SETTLED, _SETTLED_BY_ROLE = 45.0, {"query": 180.0}
+_SETTLED, _SETTLED_BY_ROLE = 45.0, {"query": 180.0, "worker": 180.0}
 """Seconds after its start from which a process is measured: Spark's pools of threads fill for minutes."""
 
 
@@ -288,7 +288,7 @@ def check_errors(events: Iterable[Event]) -> list[str]:
             )
         elif action == "ended" and "Traceback" in event.get("tail", ""):
             found.append(f"{event['node']} ended by itself: {event['tail']}")
-        elif action == "stuck" and event["node"].rpartition("-")[0] not in _KAFKAS:
+        elif action == "stuck" and event["node"].rpartition("-")[0] not in _OTHERS:
             found.append(f"{event['node']} did not end within a minute of SIGTERM")
         elif action == "overdue":
             found.append(

@@ -27,6 +27,7 @@ _BLOCK = b"\0" * 2**20
 class Nemesis:
     """Carries out rounds, one after another.
 
+    ``clients``: also what runs tasks for them. ``checkpoints``: the file systems of queries' checkpoints, by driver.
     ``quietly(True)`` is called when a quiet rest begins, ``quietly(False)`` when it ends.
     """
 
@@ -36,6 +37,7 @@ class Nemesis:
         clients: Mapping[str, Node],
         network: Network,
         journal: Journal,
+        checkpoints: Mapping[str, Path],
         quietly: Callable[[bool], None],
     ) -> None:
         self._cluster = cluster
@@ -43,6 +45,7 @@ class Nemesis:
         self._clients = clients
         self._network = network
         self._journal = journal
+        self._checkpoints = checkpoints
         self._quietly = quietly
 
     def _awaits_replicas(self, fault: Fault) -> bool:
@@ -119,6 +122,10 @@ class Nemesis:
                 return self._fail_directory(target)
             case "full disk":
                 return self._fill_disk(target)
+            case "full checkpoint":
+                filler = self._checkpoints[target] / _FILLER
+                _fill(filler)
+                return filler.unlink
             case "clock":
                 return self._set_clock(target, fault.amount)
             case "unclean election":

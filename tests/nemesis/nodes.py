@@ -131,6 +131,11 @@ class Node:
                     _send(one, number)
 
 
+def always(command: list[str]) -> Callable[[int], list[str]]:
+    """The same command for each start of a node."""
+    return lambda _: command
+
+
 def _send(process: psutil.Process, number: signal.Signals) -> None:
     try:
         process.send_signal(number)

@@ -20,6 +20,7 @@ Kind = Literal[
     "expire",
     "log dir",
     "full disk",
+    "full checkpoint",
     "clock",
     "unclean election",
 ]
@@ -54,18 +55,22 @@ class Round:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Names by kind. ``kraft`` is the only KRaft controller."""
+    """Names by kind. ``kraft`` is the only KRaft controller; ``drivers`` are those clients that Spark's ``workers`` work for."""
 
     brokers: tuple[str, ...]
     zookeepers: tuple[str, ...]
     controllers: tuple[str, ...]
     kraft: str
     clients: tuple[str, ...]
+    drivers: tuple[str, ...] = ()
+    master: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
 
     @property
     def servers(self) -> tuple[str, ...]:
         """All but clients."""
-        return (*self.brokers, *self.zookeepers, *self.controllers, self.kraft)
+        kafkas = (*self.brokers, *self.zookeepers, *self.controllers, self.kraft)
+        return (*kafkas, *self.master, *self.workers)
 
 
 _WEIGHTS: dict[Kind, int] = {
@@ -81,6 +86,7 @@ _WEIGHTS: dict[Kind, int] = {
     "expire": 6,
     "log dir": 4,
     "full disk": 3,
+    "full checkpoint": 3,
     "clock": 4,
     "unclean election": 3,
 }
@@ -94,7 +100,7 @@ def rounds(seed: int, hosts: Hosts) -> Iterator[Round]:
     while True:
         number += 1
         if not kinds:
-            kinds = _deck(rng)
+            kinds = _deck(rng, hosts)
         faults = [_fault(rng, kinds.pop(), hosts)]
         # A writer that is killed amid an unclean election may leave a transaction that nothing ends.
         if rng.random() < 0.5 and faults[0].kind != "unclean election":
@@ -103,9 +109,12 @@ def rounds(seed: int, hosts: Hosts) -> Iterator[Round]:
         yield Round(tuple(faults), QUIET if quiet else round(rng.uniform(1.0, 4.0), 1), quiet)
 
 
-def _deck(rng: random.Random) -> list[Kind]:
+def _deck(rng: random.Random, hosts: Hosts) -> list[Kind]:
     """Kinds to come. A deck has about each kind once, so that a short run, too, has most of them."""
-    deck = [*_WEIGHTS, *rng.choices([*_WEIGHTS], [*_WEIGHTS.values()], k=len(_WEIGHTS))]
+    weights = {
+        kind: weight for kind, weight in _WEIGHTS.items() if hosts.drivers or kind != "full checkpoint"
+    }
+    deck = [*weights, *rng.choices([*weights], [*weights.values()], k=len(weights))]
     rng.shuffle(deck)
     return deck
 
@@ -129,7 +138,8 @@ def _fault(rng: random.Random, kind: Kind, hosts: Hosts) -> Fault:
             target, other = _link(rng, hosts)
             return Fault(kind, target, seconds, other)
         case "isolate":
-            return Fault(kind, rng.choice((*hosts.brokers, *hosts.controllers, *hosts.zookeepers)), seconds)
+            alone = (*hosts.brokers, *hosts.controllers, *hosts.zookeepers, *hosts.workers)
+            return Fault(kind, rng.choice(alone), seconds)
         case "delay":
             target, other = _link(rng, hosts)
             return Fault(kind, target, seconds, other, round(rng.uniform(0.05, 1.0), 2))
@@ -140,6 +150,8 @@ def _fault(rng: random.Random, kind: Kind, hosts: Hosts) -> Fault:
             return Fault(kind, _controller(rng, hosts), round(rng.uniform(6.0, 12.0), 1))
         case "log dir" | "full disk":
             return Fault(kind, rng.choice(hosts.brokers), round(rng.uniform(6.0, 15.0), 1))
+        case "full checkpoint":
+            return Fault(kind, rng.choice(hosts.drivers), seconds)
         case "clock":
             return Fault(
                 kind,
@@ -163,8 +175,13 @@ def _any(rng: random.Random, hosts: Hosts) -> str:
         hosts.zookeepers,
         (hosts.kraft,),
         hosts.clients,
+        hosts.master,
+        hosts.workers,
     )
-    group = rng.choices(groups, (30, 25, 15, 5, 25))[0]
+    weights = (30, 25, 15, 5, 25, 3, 15)
+    group = rng.choices(
+        groups, [weight if some else 0 for weight, some in zip(weights, groups, strict=True)]
+    )[0]
     return _controller(rng, hosts) if group is hosts.controllers else rng.choice(group)
 
 
@@ -178,8 +195,11 @@ def _link(rng: random.Random, hosts: Hosts) -> tuple[str, str]:
         (hosts.brokers, hosts.brokers),
         (hosts.brokers, (hosts.kraft,)),
         (hosts.zookeepers, hosts.zookeepers),
+        (hosts.drivers, hosts.workers),
+        (hosts.workers, hosts.brokers),
+        (hosts.workers, hosts.controllers),
     )
-    some, others = rng.choice(kinds)
+    some, others = rng.choice([pair for pair in kinds if all(pair)])
     target = rng.choice(some)
     pair = [target, rng.choice([other for other in others if other != target])]
     rng.shuffle(pair)

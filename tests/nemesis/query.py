@@ -1,6 +1,7 @@
-"""A Spark query that copies a topic: ``python -m tests.nemesis.query HISTORY NAME SOURCE TARGET CHECKPOINT SERVERS [TRIGGER]``.
+"""A Spark query that copies a topic: ``python -m tests.nemesis.query HISTORY NAME SOURCE TARGET CHECKPOINT SERVERS [TRIGGER] [SETTINGS]``.
 
-SERVERS is JSON: ``kafka.bootstrap.servers`` and ``controller.url``. TRIGGER is the time between two micro-batches.
+SERVERS is JSON: ``kafka.bootstrap.servers`` and ``controller.url``. TRIGGER is the time between two micro-batches. SETTINGS
+is JSON: more of Spark's configuration.
 May be killed and started again with the same CHECKPOINT.
 """
 
@@ -26,11 +27,12 @@ def main(
     checkpoint: str,
     servers: str,
     trigger: str = "2 seconds",
+    settings: str = "{}",
 ) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     journal = Journal(Path(history), name)
-    spark = start_spark(Path(checkpoint).parent)
+    spark = start_spark(Path(checkpoint).parent, json.loads(settings))
     options = json.loads(servers)
     rows = (
         spark.readStream.format("ordered-kafka")

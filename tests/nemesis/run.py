@@ -29,6 +29,7 @@ from tests.nemesis.nodes import Node, Supervisor
 from tests.nemesis.operator import CHURN
 from tests.nemesis.plan import UNSAFE, Hosts, rounds
 from tests.nemesis.reading import TopicReader, open_transactions
+from tests.nemesis.spark import MASTER, WORKERS, SparkCluster
 from tests.nemesis.watch import Watch, await_quietly, throttles
 from tests.nemesis.writer import PACE
 
@@ -60,15 +61,18 @@ class Run:
         self._topics = [SOURCE, COPIED, *([QUERIED] if query else [])]
         counts = {"writer": _WRITERS + 1, "copier": _COPIERS + 1, "operator": 1, "query": 1 if query else 0}
         names = [f"{role}-{number}" for role, count in counts.items() for number in range(1, count + 1)]
-        self._network = Network("watch", [server.name for server in state.servers] + names)
+        sparks = (MASTER, *WORKERS) if query else ()
+        self._network = Network("watch", [*(server.name for server in state.servers), *names, *sparks])
         self._cluster = Cluster(directory, self._network, self._journal, state)
+        self._spark = SparkCluster(directory / "spark", self._network, self._journal) if query else None
+        self._sparks = {} if self._spark is None else self._spark.nodes
         self.clients = {name: self._client(name) for name in names}
 
     def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in self.clients.values():
+        for node in (*self.clients.values(), *self._sparks.values()):
             node.kill()
         self._cluster.stop()
 
@@ -123,9 +127,10 @@ class Run:
                     if "boot" in servers_name
                 }
                 options["controller.url"] = self._cluster.controller_url
-                checkpoint = self._directory / "query" / "checkpoint"
-                checkpoint.parent.mkdir(exist_ok=True)
-                arguments += [SOURCE, QUERIED, str(checkpoint), json.dumps(options)]
+                assert self._spark is not None
+                checkpoint = self._spark.checkpoints / "checkpoint"
+                spark = json.dumps(self._spark.settings(name))
+                arguments += [SOURCE, QUERIED, str(checkpoint), json.dumps(options), "2 seconds", spark]
         return [sys.executable, "-m", f"tests.nemesis.{role}", *arguments]
 
     # -- the run ------------------------------------------------------------------------------------------------
@@ -135,11 +140,12 @@ class Run:
         self._cluster.start()
         self._create_topics()
         with ExitStack() as stack:
-            supervisor = Supervisor({**self._cluster.nodes, **self.clients})
+            supervisor = Supervisor({**self._cluster.nodes, **self._sparks, **self.clients})
             stack.callback(supervisor.close)
-            watch = Watch(self._cluster, self.clients, self._journal)
+            workers = {name: node for name, node in self._sparks.items() if name in WORKERS}
+            watch = Watch(self._cluster, {**self.clients, **workers}, self._journal)
             stack.callback(watch.close)
-            for node in self.clients.values():
+            for node in (*self._sparks.values(), *self.clients.values()):
                 node.start()
             self._await_first_records()
             self._disturb(watch, seconds)
@@ -186,10 +192,17 @@ class Run:
             self._cluster.names("controller"),
             self._cluster.names("kraft")[0],
             tuple(self.clients),
+            tuple(self._of("query")),
+            *(((MASTER,), WORKERS) if self._sparks else ()),
         )
         quietly = {True: watch.quiet.set, False: watch.quiet.clear}
         nemesis = Nemesis(
-            self._cluster, self.clients, self._network, self._journal, lambda quiet: quietly[quiet]()
+            self._cluster,
+            {**self.clients, **self._sparks},
+            self._network,
+            self._journal,
+            {} if self._spark is None else dict.fromkeys(self._of("query"), self._spark.checkpoints),
+            lambda quiet: quietly[quiet](),
         )
         self._journal.note("begin", seed=self._seed, seconds=seconds)
         nemesis.run(rounds(self._seed, hosts), time.monotonic() + seconds)
@@ -200,7 +213,7 @@ class Run:
     def _settle(self) -> list[str]:
         """Let all come to its end, and read it."""
         deadline = time.monotonic() + SETTLING
-        for node in self._cluster.nodes.values():
+        for node in (*self._cluster.nodes.values(), *self._sparks.values()):
             node.start()
         for name in self._of("operator"):
             self.clients[name].stop()
@@ -358,6 +371,12 @@ def main(
             enter_namespaces(["tests.nemesis.run", *arguments, "--query" if query else "--no-query"])
         )
     chosen.mkdir(parents=True, exist_ok=True)
+    if any(chosen.iterdir()):
+        typer.echo(
+            f"error: --directory {chosen}: another run's servers have left their data; name an empty one",
+            err=True,
+        )
+        raise typer.Exit(2)
     typer.echo(f"seed {seed}, {chosen}/history.jsonl")
     with Run(chosen, seed, query, rate) as run:
         violations = run.go(60 * minutes)

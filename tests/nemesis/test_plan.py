@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 from hypothesis import given
@@ -16,21 +17,28 @@ HOSTS = Hosts(
     "kraft-3000",
     ("writer-1", "copier-1"),
 )
+SPARK = replace(
+    HOSTS,
+    clients=(*HOSTS.clients, "query-1"),
+    drivers=("query-1",),
+    master=("master-1",),
+    workers=("worker-1", "worker-2"),
+)
 
 
-def first(seed: int) -> list[Round]:
-    return list(islice(rounds(seed, HOSTS), 28))
+def first(seed: int, hosts: Hosts) -> list[Round]:
+    return list(islice(rounds(seed, hosts), 30))
 
 
-@given(st.integers())
-def test_a_seed_gives_the_same_rounds_again(seed: int) -> None:
-    assert first(seed) == first(seed)
+@given(st.integers(), st.sampled_from([HOSTS, SPARK]))
+def test_a_seed_gives_the_same_rounds_again(seed: int, hosts: Hosts) -> None:
+    assert first(seed, hosts) == first(seed, hosts)
 
 
-@given(st.integers())
-def test_every_fault_is_of_hosts_that_there_are(seed: int) -> None:
-    known = {*HOSTS.servers, *HOSTS.clients, LEADER, UNSAFE, "brokers", "controllers", "zookeepers"}
-    for one in first(seed):
+@given(st.integers(), st.sampled_from([HOSTS, SPARK]))
+def test_every_fault_is_of_hosts_that_there_are(seed: int, hosts: Hosts) -> None:
+    known = {*hosts.servers, *hosts.clients, LEADER, UNSAFE, "brokers", "controllers", "zookeepers"}
+    for one in first(seed, hosts):
         for fault in one.faults:
             assert fault.target in known
             assert fault.other is None or fault.other in known - {fault.target}
@@ -39,5 +47,8 @@ def test_every_fault_is_of_hosts_that_there_are(seed: int) -> None:
 
 @given(st.integers())
 def test_a_short_run_has_every_kind(seed: int) -> None:
-    kinds = {fault.kind for one in first(seed) for fault in one.faults}
-    assert len(kinds) == 14
+    kinds = {
+        hosts: {fault.kind for one in first(seed, hosts) for fault in one.faults} for hosts in (HOSTS, SPARK)
+    }
+    assert len(kinds[HOSTS]) == 14
+    assert kinds[SPARK] - kinds[HOSTS] == {"full checkpoint"}
