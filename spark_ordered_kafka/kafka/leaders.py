@@ -135,7 +135,7 @@ async def _ask(
             raise _NotInMetadataError(f"topic {topic!r} has no partition {partition}")
         leader_epoch, leader = leaders[topic, partition]
         if leader == NO_LEADER:
-            raise kafka_errors.LeaderNotAvailableError(f"partition {partition} has no leader")
+            raise kafka_errors.LeaderNotAvailableError(f"partition {topic}-{partition} has no leader")
         by_leader[leader].append((topic, (partition, leader_epoch)))
 
     def sent() -> Iterator[Any]:
@@ -150,7 +150,7 @@ async def _ask(
     for response in await requests.gather(sent()):
         for topic, partition, row in _rows(response):
             if row.error_code != 0:
-                raise broker_error(row.error_code, f"partition {partition}")
+                raise broker_error(row.error_code, f"partition {topic}-{partition}")
             found[topic, partition] = row
     return found
 

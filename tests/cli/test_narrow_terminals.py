@@ -26,9 +26,12 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[
         yield from commands(member, (*path, name))
 
 
-@pytest.mark.parametrize("path", [path for path, _ in commands()], ids=lambda path: "-".join(path) or "all")
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: "-".join(path) or "all")
 def test_help_is_whole(path: tuple[str, ...]) -> None:
-    command = dict(commands())[path]
+    command = COMMANDS[path]
     result = CliRunner(env={"COLUMNS": str(WIDTH)}).invoke(app, [*path, "--help"])
     assert result.exit_code == 0
     assert max(map(len, result.output.splitlines())) <= WIDTH
