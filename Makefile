@@ -10,6 +10,8 @@ MINUTES ?= 10
 OF ?= all
 # On which Kafka `make test-kafka` runs.
 KAFKA ?= 3.9.2
+# How the brokers of `make test-brokers` are set up: defaults, expiring, or logs.
+BROKERS ?= defaults
 # What `make chaos` does: a seed gives the same faults again.
 SEED ?=
 # The planted faults of `make planted`, by name; by default all.
@@ -30,7 +32,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_sink_replays.py integration/test_ordered_consumer.py)
 
-.PHONY: compiled-tests chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-kafka test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites has-lowest clean planted audit fuzz histories
+.PHONY: compiled-tests chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-kafka test-brokers test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites has-lowest clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -103,6 +105,11 @@ test-openapi: venv
 # From end to end on another Kafka: KAFKA=3.9.2, or KAFKA=3.9.2-zookeeper for brokers without KRaft (tests/other_kafka.py).
 test-kafka: kernel
 	TEST_KAFKA=$(KAFKA) ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder \
+	  --ignore=tests/integration/test_openapi.py tests/integration
+
+# From end to end on brokers that are set up otherwise than local ones (tests/other_brokers.py).
+test-brokers: kernel
+	TEST_BROKERS=$(BROKERS) ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder \
 	  --ignore=tests/integration/test_openapi.py tests/integration
 
 has-lowest:

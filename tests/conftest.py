@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from spark_ordered_kafka.local import LocalCluster
-from tests import other_kafka, servers
+from tests import other_brokers, other_kafka, servers
 
 SHARED_SERVERS = ("three_brokers", "secure_cluster", "chaos_cluster", "spark")
 """Fixtures that cost a test process several JVMs for as long as it lives; tests that need two of them go by the first."""
@@ -53,6 +53,8 @@ def pytest_configure() -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if kafka := os.environ.get("TEST_KAFKA"):
         other_kafka.choose(kafka)
+    if settings := os.environ.get("TEST_BROKERS"):
+        other_brokers.choose(settings)
 
 
 @pytest.hookimpl(trylast=True)
@@ -63,9 +65,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that another Kafka cannot have are left out."""
+    """Tests that another Kafka, or brokers that are set up otherwise, cannot have are left out."""
+    kafka, settings = os.environ.get("TEST_KAFKA", ""), os.environ.get("TEST_BROKERS", "")
     for item in items:
-        if reason := other_kafka.left_out(os.environ.get("TEST_KAFKA", ""), item.name.partition("[")[0]):
+        name = item.name.partition("[")[0]
+        if reason := other_kafka.left_out(kafka, name) or other_brokers.left_out(settings, name):
             item.add_marker(pytest.mark.skip(reason))
 
 

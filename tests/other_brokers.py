@@ -1,0 +1,90 @@
+"""Tests on brokers that are set up otherwise: ``TEST_BROKERS=defaults``, ``expiring`` or ``logs``.
+
+It holds for clusters that a test's own process starts; what a test itself sets stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.local import servers
+from spark_ordered_kafka.local.state import ClusterState, Server
+
+SETTINGS: Mapping[str, Mapping[str, str]] = {
+    # Kafka's own values where local servers have quicker ones. Connections end as after an hour in which nothing happens.
+    "defaults": {
+        "broker.heartbeat.interval.ms": "2000",
+        "broker.session.timeout.ms": "9000",
+        "connections.max.idle.ms": "1500",
+        "controlled.shutdown.retry.backoff.ms": "5000",
+        "group.initial.rebalance.delay.ms": "3000",
+        "group.min.session.timeout.ms": "6000",
+        "log.segment.delete.delay.ms": "60000",
+        "max.incremental.fetch.session.cache.slots": "0",
+        "metadata.max.idle.interval.ms": "500",
+        "offsets.topic.num.partitions": "50",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
+        "transaction.state.log.num.partitions": "50",
+    },
+    # What brokers forget after a day or a week they forget after seconds, or a minute, which is the least for offsets.
+    "expiring": {
+        "offsets.retention.check.interval.ms": "1000",
+        "offsets.retention.minutes": "1",
+        "producer.id.expiration.check.interval.ms": "500",
+        "producer.id.expiration.ms": "3000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+        "transactional.id.expiration.ms": "3000",
+    },
+    # Logs are kept in another way than clients have written them.
+    "logs": {
+        "compression.type": "zstd",
+        "log.flush.interval.messages": "1",
+        "log.index.interval.bytes": "512",
+        "log.message.timestamp.type": "LogAppendTime",
+        "log.segment.bytes": "1048576",
+        "max.incremental.fetch.session.cache.slots": "1",
+    },
+}
+_LATER = "records have the broker's time"
+DIFFERENT: Mapping[str, Mapping[str, str]] = {
+    "expiring": {"test_many_producers_are_counted": "brokers forget producers before they are counted"},
+    "logs": {
+        "test_bytes_that_are_copied_and_that_are_to_be": "compression leaves less than was written",
+        **dict.fromkeys(
+            (
+                "test_a_refused_record_says_which_setting_of_the_topic_refuses_it",
+                "test_a_timestamp_that_the_topic_does_not_take",
+                "test_a_timestamp_without_headers",
+                "test_all_parts_of_a_record",
+                "test_timestamps_are_kept_when_that_is_asked_for",
+            ),
+            _LATER,
+        ),
+    },
+}
+"""By settings the tests that are left out, and what is different there."""
+
+
+def choose(name: str) -> None:
+    """Start brokers with these settings from now on.
+
+    Raises:
+        ConfigError: there are no such settings.
+    """
+    if name not in SETTINGS:
+        raise ConfigError("TEST_BROKERS", name, f"give one of {', '.join(SETTINGS)}")
+    usual = servers.kafka_properties
+
+    def chosen(directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
+        return {**usual(directory, state, node), **SETTINGS[name], **state.broker_config}
+
+    pytest.MonkeyPatch().setattr(servers, "kafka_properties", chosen)
+
+
+def left_out(name: str, test: str) -> str | None:
+    """Why a test, by the name of its function, is not run with these settings."""
+    return DIFFERENT.get(name, {}).get(test)
