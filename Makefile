@@ -28,6 +28,9 @@ TWIN := $(addprefix tests/integration/, \
   test_misrouted.py::test_foreign_records_are_counted_named_or_ignored \
   test_ordered_consumer.py::test_one_consumer_behind_several_changes)
 
+END_TO_END := ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder \
+  --ignore=tests/integration/test_openapi.py tests/integration
+
 LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_sink_replays.py integration/test_ordered_consumer.py)
@@ -104,13 +107,11 @@ test-openapi: venv
 
 # From end to end on another Kafka: KAFKA=3.9.2, or KAFKA=3.9.2-zookeeper for brokers without KRaft (tests/other_kafka.py).
 test-kafka: kernel
-	TEST_KAFKA=$(KAFKA) ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder \
-	  --ignore=tests/integration/test_openapi.py tests/integration
+	TEST_KAFKA=$(KAFKA) $(END_TO_END)
 
 # From end to end on brokers that are set up otherwise than local ones (tests/other_brokers.py).
 test-brokers: kernel
-	TEST_BROKERS=$(BROKERS) ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder \
-	  --ignore=tests/integration/test_openapi.py tests/integration
+	TEST_BROKERS=$(BROKERS) $(END_TO_END)
 
 has-lowest:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || \

@@ -73,7 +73,7 @@ BOUNDS = {
     "connections": Bound(1.25, 10),
 }
 """How much more a process may have in the last third of a run than in the first: medians of quiet times."""
-_SETTLED, _SETTLED_BY_ROLE = 45.0, {"query": 180.0, "worker": 180.0}
+_SETTLED, _SETTLED_BY_ROLE = 45.0, {"query": 180.0, "executor": 180.0}
 """Seconds after its start from which a process is measured: Spark's pools of threads fill for minutes."""
 
 

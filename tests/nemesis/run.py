@@ -143,7 +143,7 @@ class Run:
             supervisor = Supervisor({**self._cluster.nodes, **self._sparks, **self.clients})
             stack.callback(supervisor.close)
             workers = {name: node for name, node in self._sparks.items() if name in WORKERS}
-            watch = Watch(self._cluster, {**self.clients, **workers}, self._journal)
+            watch = Watch(self._cluster, self.clients, workers, self._journal)
             stack.callback(watch.close)
             for node in (*self._sparks.values(), *self.clients.values()):
                 node.start()

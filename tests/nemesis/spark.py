@@ -15,7 +15,6 @@ from tests.nemesis.nodes import Node, always
 
 MASTER = "master-1"
 WORKERS = ("worker-1", "worker-2")
-HOSTS = (MASTER, *WORKERS)
 _PORT = 7077
 _DISK = "256m"
 """Size of the file system for checkpoints."""

@@ -35,14 +35,20 @@ _quiet.propagate = False
 
 
 class Watch:
-    """Notes in the journal what it sees. ``quiet``: nothing is being done to processes, so they are measured."""
+    """Notes in the journal what it sees. ``quiet``: nothing is being done to processes, so they are measured.
 
-    def __init__(self, cluster: Cluster, clients: Mapping[str, Node], journal: Journal) -> None:
+    Of Spark's ``workers`` their executors are, in which tasks run.
+    """
+
+    def __init__(
+        self, cluster: Cluster, clients: Mapping[str, Node], workers: Mapping[str, Node], journal: Journal
+    ) -> None:
         self.quiet = threading.Event()
         self._cluster = cluster
         self._journal = journal
         own = {name: cluster.nodes[name] for name in cluster.names("controller")}
         self._measured = {**own, **clients}
+        self._workers = workers
         self._zookeeper = KazooClient(
             cluster.zookeeper, logger=_quiet, connection_retry={"max_tries": -1, "max_delay": 1.0}
         )
@@ -141,16 +147,17 @@ class Watch:
                 )
 
     def _measure(self) -> None:
-        for name, node in self._measured.items():
+        for name, node in (*self._measured.items(), *self._workers.items()):
             if node.running and node.process is not None:
                 with suppress(psutil.NoSuchProcess):
-                    self._journal.note(
-                        "usage", role=name.rpartition("-")[0], node=name, **usage(node.process)
-                    )
+                    is_worker = name in self._workers
+                    role = "executor" if is_worker else name.rpartition("-")[0]
+                    for process in node.process.children() if is_worker else [node.process]:
+                        self._journal.note("usage", role=role, node=name, **usage(process))
 
 
 def usage(process: psutil.Process) -> dict[str, float]:
-    """What a process and its children have. Not the memory of Spark's, which is the JVM's to decide."""
+    """What a process and its children have. Not the memory of Spark's, which is for the JVM to decide."""
     family = [process, *process.children(recursive=True)]
     found: dict[str, float] = {
         "age": time.time() - process.create_time(),
@@ -158,7 +165,7 @@ def usage(process: psutil.Process) -> dict[str, float]:
         "files": sum(one.num_fds() for one in family),
         "connections": sum(len(one.net_connections("inet")) for one in family),
     }
-    if len(family) == 1:
+    if not any(one.name() == "java" for one in family):
         found["rss"] = process.memory_info().rss
     return found
 
