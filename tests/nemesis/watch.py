@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -149,7 +151,7 @@ class Watch:
     def _measure(self) -> None:
         for name, node in (*self._measured.items(), *self._workers.items()):
             if node.running and node.process is not None:
-                with suppress(psutil.NoSuchProcess):
+                with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
                     is_worker = name in self._workers
                     role = "executor" if is_worker else name.rpartition("-")[0]
                     for process in node.process.children() if is_worker else [node.process]:
@@ -163,10 +165,23 @@ def usage(process: psutil.Process) -> dict[str, float]:
         "age": time.time() - process.create_time(),
         "threads": sum(one.num_threads() for one in family),
         "files": sum(one.num_fds() for one in family),
-        "connections": sum(len(one.net_connections("inet")) for one in family),
+        "connections": sum(_connections(one.pid) for one in family),
     }
     if not any(one.name() == "java" for one in family):
         found["rss"] = process.memory_info().rss
+    return found
+
+
+def _connections(pid: int) -> int:
+    """TCP sockets of a process. psutil looks for them on the host on which it runs itself, and these have their own."""
+    process = Path("/proc", str(pid))
+    tables = [(process / "net" / name).read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    known = {f"socket:[{row.split()[9]}]" for table in tables for row in table}
+    found = 0
+    for file in (process / "fd").iterdir():
+        # One that is closed meanwhile.
+        with suppress(FileNotFoundError):
+            found += os.readlink(file) in known
     return found
 
 
