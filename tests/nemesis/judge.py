@@ -45,6 +45,10 @@ _UNNOTICED = 60.0
 """Seconds after a fault in which a member may not have noticed that it was taken for dead."""
 
 
+_LEAST = 300.0
+"""Seconds in which growth is looked for. In less, a third has two rests, and members have as many clients as partitions by chance."""
+
+
 class Records(NamedTuple):
     """The key of each record, and its number among the records of the key; as arrays, since there may be ten million."""
 
@@ -306,6 +310,8 @@ def check_usage(events: Sequence[Event], bounds: Mapping[str, Bound] = BOUNDS) -
     if not samples:
         return []
     begin, end = samples[0]["at"], samples[-1]["at"]
+    if end - begin < _LEAST:
+        return []
     third = (end - begin) / 3
     found = []
     for role in sorted({event["role"] for event in samples}):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -180,7 +181,7 @@ class Nemesis:
 
         It is killed for that: with a failed directory Kafka's brokers often do not end by SIGTERM within a minute.
         """
-        path = self._cluster.log_dir(broker, 1)
+        path, other = (self._cluster.log_dir(broker, number) for number in (1, 2))
         aside = path.with_name("aside")
         path.rename(aside)
         path.touch()
@@ -188,6 +189,9 @@ class Nemesis:
         def undo() -> None:
             self._nodes[broker].kill()
             path.unlink()
+            for replica in other.iterdir():
+                # A broker does not start with a replica in both, and says to delete the one that failed.
+                shutil.rmtree(aside / replica.name, ignore_errors=True)
             aside.rename(path)
             self._nodes[broker].start()
 

@@ -195,15 +195,17 @@ def test_what_is_wrong_with_a_history_is_found(
 @pytest.mark.parametrize("what", judge.BOUNDS)
 def test_growth_is_found(what: str) -> None:
     grown = {"rss": 3e8, "threads": 30, "files": 50, "connections": 25}[what]
-    events = [*history()[:-10], *(usage(40.0 + second, **{what: grown}) for second in range(10))]
+    events = [*history()[:-10], *(usage(400.0 + second, **{what: grown}) for second in range(10))]
     (violation,) = judge.check_history(events)
     assert violation.startswith(f"{what} of controller has grown")
+    soon = [*history()[:-10], *(usage(40.0 + second, **{what: grown}) for second in range(10))]
+    assert judge.check_history(soon) == [], "a minute says nothing"
 
 
 def test_a_query_that_was_just_started_is_not_compared_with_an_older_one() -> None:
     def of_query(age: float) -> list[Event]:
         young = [usage(second, ("query", age), threads=300) for second in range(10)]
-        old = [usage(40.0 + second, ("query", 400.0), threads=420) for second in range(10)]
+        old = [usage(400.0 + second, ("query", 400.0), threads=420) for second in range(10)]
         return [*young, *history()[:-10], *old]
 
     assert judge.check_history(of_query(100.0)) == []
