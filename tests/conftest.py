@@ -67,9 +67,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that another Kafka, or brokers that are set up otherwise, cannot have are left out."""
     kafka, settings = os.environ.get("TEST_KAFKA", ""), os.environ.get("TEST_BROKERS", "")
+    different = {**other_kafka.DIFFERENT.get(kafka, {}), **other_brokers.DIFFERENT.get(settings, {})}
     for item in items:
-        name = item.name.partition("[")[0]
-        if reason := other_kafka.left_out(kafka, name) or other_brokers.left_out(settings, name):
+        if reason := different.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason))
 
 

@@ -83,8 +83,3 @@ def choose(name: str) -> None:
         return {**usual(directory, state, node), **SETTINGS[name], **state.broker_config}
 
     pytest.MonkeyPatch().setattr(servers, "kafka_properties", chosen)
-
-
-def left_out(name: str, test: str) -> str | None:
-    """Why a test, by the name of its function, is not run with these settings."""
-    return DIFFERENT.get(name, {}).get(test)

@@ -110,11 +110,6 @@ def choose(kafka: str) -> None:
     patch.setattr(Launcher, "_format", _format_kraft)
 
 
-def left_out(kafka: str, test: str) -> str | None:
-    """Why a test, by the name of its function, is not run on this Kafka."""
-    return DIFFERENT.get(kafka, {}).get(test)
-
-
 def _has_kraft(state: ClusterState) -> bool:
     return any(node.internal_ports for node in state.of("broker", "kraft"))
 

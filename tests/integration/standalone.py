@@ -80,6 +80,27 @@ def _link(directory: Path, distributions: Collection[str]) -> None:
                 (directory / top).symlink_to(Path(str(metadata.distribution(name).locate_file(top))))
 
 
+def daemon_variables(directory: Path) -> dict[str, str]:
+    """Environment variables of a master or worker that keeps its files in ``directory``, beside those that Spark needs."""
+    return {"SPARK_LOCAL_DIRS": str(directory / "local"), "SPARK_DAEMON_MEMORY": "256m"}
+
+
+def master_command(host: str, port: int) -> list[str]:
+    """Runs a master; of port 0, at any free one."""
+    return _daemon("master.Master", host, port)
+
+
+def worker_command(host: str, directory: Path, master: str) -> list[str]:
+    """Runs a worker with one core, which keeps its applications in ``directory``. ``master``: URL."""
+    resources = ("--cores", "1", "--memory", "700m", "--work-dir", str(directory))
+    return [*_daemon("worker.Worker", host, 0), *resources, master]
+
+
+def _daemon(main: str, host: str, port: int) -> list[str]:
+    listens = ("--host", host, "--port", str(port), "--webui-port", "0")
+    return [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", *listens]
+
+
 class Worker:
     """A worker process, and its executors."""
 
@@ -126,8 +147,7 @@ class Standalone:
     def __enter__(self) -> Standalone:
         with ExitStack() as stack:
             self._stack = stack
-            options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-            master = self._start("master", "org.apache.spark.deploy.master.Master", options)
+            master = self._start("master", master_command("127.0.0.1", 0))
             log = self._directory / "master" / "log"
             self.url = await_line(log, r"Starting Spark master at (spark://\S+)", master)
             self._stack = stack.pop_all()
@@ -140,26 +160,21 @@ class Standalone:
         """
         name = f"worker-{len(self.workers)}"
         directory = self._directory / name
-        resources = ["--cores", "1", "--memory", "700m", "--work-dir", str(directory)]
-        options = ["--host", host, "--port", "0", "--webui-port", "0", *resources, self.url]
         apart = () if hidden is None else [*UNSHARE, "sh", "-c", _WITH_A_DISK, "sh", str(hidden)]
-        process = self._start(name, "org.apache.spark.deploy.worker.Worker", options, apart)
+        process = self._start(name, [*apart, *worker_command(host, directory, self.url)])
         await_line(directory / "log", "(Successfully registered) with master", process)
         worker = Worker(directory, process)
         self.workers.append(worker)
         return worker
 
-    def _start(
-        self, name: str, main: str, options: list[str], apart: Sequence[str] = ()
-    ) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
         directory = self._directory / name
         directory.mkdir()
-        local = {"SPARK_LOCAL_DIRS": str(directory / "local"), "SPARK_DAEMON_MEMORY": "256m"}
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                [*apart, SPARK_HOME / "bin" / "spark-class", main, *options],
+                command,
                 cwd=directory,
-                env=environment(**local),
+                env=environment(**daemon_variables(directory)),
                 stdout=log,
                 stderr=log,
             )

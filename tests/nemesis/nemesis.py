@@ -189,9 +189,9 @@ class Nemesis:
         def undo() -> None:
             self._nodes[broker].kill()
             path.unlink()
-            for replica in other.iterdir():
-                # A broker does not start with a replica in both, and says to delete the one that failed.
-                shutil.rmtree(aside / replica.name, ignore_errors=True)
+            # A broker does not start with a replica in both, and says to delete the one that failed.
+            for replica in [one for one in aside.iterdir() if one.is_dir() and (other / one.name).is_dir()]:
+                shutil.rmtree(replica)
             aside.rename(path)
             self._nodes[broker].start()
 

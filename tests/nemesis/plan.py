@@ -63,14 +63,14 @@ class Hosts:
     kraft: str
     clients: tuple[str, ...]
     drivers: tuple[str, ...] = ()
-    master: tuple[str, ...] = ()
+    masters: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
 
     @property
     def servers(self) -> tuple[str, ...]:
         """All but clients."""
         kafkas = (*self.brokers, *self.zookeepers, *self.controllers, self.kraft)
-        return (*kafkas, *self.master, *self.workers)
+        return (*kafkas, *self.masters, *self.workers)
 
 
 _WEIGHTS: dict[Kind, int] = {
@@ -175,7 +175,7 @@ def _any(rng: random.Random, hosts: Hosts) -> str:
         hosts.zookeepers,
         (hosts.kraft,),
         hosts.clients,
-        hosts.master,
+        hosts.masters,
         hosts.workers,
     )
     weights = (30, 25, 15, 5, 25, 3, 15)

@@ -192,8 +192,9 @@ class Run:
             self._cluster.names("controller"),
             self._cluster.names("kraft")[0],
             tuple(self.clients),
-            tuple(self._of("query")),
-            *(((MASTER,), WORKERS) if self._sparks else ()),
+            drivers=tuple(self._of("query")),
+            masters=(MASTER,) if self._sparks else (),
+            workers=WORKERS if self._sparks else (),
         )
         quietly = {True: watch.quiet.set, False: watch.quiet.clear}
         nemesis = Nemesis(

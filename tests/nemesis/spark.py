@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pyspark
-
 from spark_ordered_kafka.local.java import SMALL_JVM
+from tests.integration.standalone import SPARK_HOME, daemon_variables, master_command, worker_command
 from tests.nemesis.cluster import mount_disk
 from tests.nemesis.journal import Journal
 from tests.nemesis.network import ROOT, Network
@@ -18,8 +16,6 @@ WORKERS = ("worker-1", "worker-2")
 _PORT = 7077
 _DISK = "256m"
 """Size of the file system for checkpoints."""
-_HOME = Path(pyspark.__file__).parent
-_DAEMON = "org.apache.spark.deploy"
 
 
 class SparkCluster:
@@ -34,7 +30,10 @@ class SparkCluster:
         self.checkpoints = directory / "checkpoints"
         mount_disk(self.checkpoints, _DISK)
         self._url = f"spark://{network.address(MASTER)}:{_PORT}"
-        commands = {MASTER: self._master(), **{name: self._worker(name) for name in WORKERS}}
+        commands = {MASTER: master_command(network.address(MASTER), _PORT)} | {
+            name: worker_command(network.address(name), directory / name / "work", self._url)
+            for name in WORKERS
+        }
         self.nodes = {
             name: Node(name, network, journal, directory / name / "log", always(command), self._env(name))
             for name, command in commands.items()
@@ -60,28 +59,14 @@ class SparkCluster:
         }
 
     def _env(self, name: str) -> dict[str, str]:
-        daemon = (
+        recovery = (
             "-Dspark.deploy.recoveryMode=FILESYSTEM",
-            f"-Dspark.deploy.recoveryDirectory={self._directory}/recovery",
+            f"-Dspark.deploy.recoveryDirectory={self._directory / 'recovery'}",
         )
         # However many executors are killed, the application gets new ones.
         patient = ("-Dspark.deploy.maxExecutorRetries=-1", "-Dspark.worker.timeout=10")
-        return {
-            "SPARK_HOME": str(_HOME),
+        return daemon_variables(self._directory / name) | {
+            "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": self._network.address(name),
-            "SPARK_LOCAL_DIRS": str(self._directory / name / "local"),
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": " ".join((*SMALL_JVM, *daemon, *patient)),
-            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_JAVA_OPTS": " ".join((*SMALL_JVM, *recovery, *patient)),
         }
-
-    def _master(self) -> list[str]:
-        return self._daemon(MASTER, "master.Master", ["--port", str(_PORT)])
-
-    def _worker(self, name: str) -> list[str]:
-        work = ["--cores", "1", "--memory", "700m", "--work-dir", str(self._directory / name / "work")]
-        return self._daemon(name, "worker.Worker", [*work, self._url])
-
-    def _daemon(self, name: str, main: str, options: list[str]) -> list[str]:
-        own = ["--host", self._network.address(name), "--webui-port", "0"]
-        return [str(_HOME / "bin" / "spark-class"), f"{_DAEMON}.{main}", *own, *options]

@@ -21,7 +21,7 @@ SPARK = replace(
     HOSTS,
     clients=(*HOSTS.clients, "query-1"),
     drivers=("query-1",),
-    master=("master-1",),
+    masters=("master-1",),
     workers=("worker-1", "worker-2"),
 )
 
