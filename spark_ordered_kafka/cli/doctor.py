@@ -124,8 +124,8 @@ class _Examination:
         return self.findings
 
     def say(self, *findings: Finding) -> None:
-        """Note them."""
-        self.findings += findings
+        """Note them, each once: several controllers say the same of one ensemble."""
+        self.findings += [one for one in findings if one not in self.findings]
 
     def ask(
         self,
@@ -225,10 +225,8 @@ class _Examination:
         shown = {one.topic for one in everything.topics if one.managed}
         managed = sorted(shown.union(one.topic for one in listed))
         if not self.each("topics", managed, _Examination.topic):
-            ok = (
-                f"{len(managed)} under management: no foreign writers, no strays, nothing hangs or is held up"
-            )
-            self.say(Finding("topics", "ok", ok))
+            what = "no foreign writers, no partitions beyond a layout, nothing hangs or is held up"
+            self.say(Finding("topics", "ok", f"{len(managed)} under management: {what}"))
 
     def topic(self, topic: str) -> None:
         """Of one under management."""

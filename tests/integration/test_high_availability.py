@@ -23,6 +23,7 @@ from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local import servers as local_servers
 from tests.integration.live_writer import LiveWriter, live_writers
+from tests.integration.test_cli_doctor import Doctor
 from tests.integration.trio import LONG, Trio
 from tests.servers import TIMEOUT, await_true, unique_name
 
@@ -111,6 +112,14 @@ def test_every_controller_says_who_leads(trio: Trio) -> None:
             other: "leader" if other == leader else "follower" for other in trio.urls
         }
         assert (found.leader, found.epoch) == (leader, ready.epoch)
+
+
+def test_the_doctor_says_once_what_all_of_them_see(trio: Trio) -> None:
+    found = Doctor(trio.cluster.bootstrap_servers, trio.cluster.controller_url)()
+    (single,) = [one for one in found if "a single server: while it is away" in one["message"]]
+    assert (single["check"], single["status"]) == ("zookeeper", "warning")
+    assert [one for number, one in enumerate(found) if one in found[:number]] == []
+    assert len([one for one in found if one["check"] == "rights"]) == len(trio.urls)
 
 
 @pytest.mark.long
