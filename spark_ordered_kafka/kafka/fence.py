@@ -141,13 +141,13 @@ class Fencer:
     async def _ask_all(
         self, prefix: str, ask: Callable[[int, float], Awaitable[list[Any]]], deadline: float
     ) -> list[Any]:
-        before = await self._coordinators(prefix, deadline)
-        if not before.leaders:
+        known = _view(await self._requests.metadata([TRANSACTION_STATE_TOPIC], None, deadline))
+        await self._confirm(known, prefix, deadline)
+        if not known.leaders:
+            # The topic comes into being with the first transactional producer.
             return []
-        listings = await self._requests.gather(ask(broker, deadline) for broker in sorted(before.brokers))
-        after = await self._coordinators(prefix, deadline)
-        if after != before:
-            raise IncompleteListing(f"leaders of {TRANSACTION_STATE_TOPIC} moved while listing")
+        listings = await self._requests.gather(ask(broker, deadline) for broker in sorted(known.brokers))
+        await self._confirm(known, prefix, deadline)
         return [row for listing in listings for row in listing]
 
     async def _describe(
@@ -176,33 +176,27 @@ class Fencer:
         rows: list[Any] = response.transaction_states
         return rows
 
-    async def _coordinators(self, prefix: str, deadline: float) -> _Coordinators:
-        """The transaction coordinators that all brokers agree on and that have loaded their partitions."""
-        first = await self._requests.metadata([TRANSACTION_STATE_TOPIC], None, deadline)
-        brokers = sorted(broker.node_id for broker in first.brokers)
-        views = await self._requests.gather(
-            self._requests.metadata([TRANSACTION_STATE_TOPIC], broker, deadline) for broker in brokers
-        )
-        found = {_view(view) for view in views}
-        if len(found) != 1:
-            raise IncompleteListing(
-                f"brokers {brokers} do not agree on the leaders of {TRANSACTION_STATE_TOPIC}"
-            )
-        coordinators = found.pop()
-        if not coordinators.leaders:
-            # The topic comes into being with the first transactional producer.
-            return coordinators
+    async def _confirm(self, known: _Coordinators, prefix: str, deadline: float) -> None:
+        """Have all brokers name these coordinators, which have loaded their partitions, or raise a retriable error."""
         leaderless = [
             str(partition)
-            for partition, (leader, _) in enumerate(coordinators.leaders)
-            if leader not in coordinators.brokers
+            for partition, (leader, _) in enumerate(known.leaders)
+            if leader not in known.brokers
         ]
         if leaderless:
             raise IncompleteListing(
                 f"{TRANSACTION_STATE_TOPIC} has no live leader for partition {', '.join(leaderless)}"
             )
-        await self._check_loaded(coordinators, prefix, deadline)
-        return coordinators
+        # Both at the same time: writers are held up by each round trip.
+        views = [
+            self._requests.start(self._requests.metadata([TRANSACTION_STATE_TOPIC], broker, deadline))
+            for broker in sorted(known.brokers)
+        ]
+        await self._check_loaded(known, prefix, deadline)
+        if {_view(await view) for view in views} != {known}:
+            raise IncompleteListing(
+                f"brokers do not agree on the leaders of {TRANSACTION_STATE_TOPIC}, or these have moved"
+            )
 
     async def _check_loaded(self, coordinators: _Coordinators, prefix: str, deadline: float) -> None:
         """Have the coordinator of every partition describe an id of that partition.
