@@ -52,12 +52,13 @@ def check_sink_schema(schema: StructType, topic: str | None, *, timestamps: bool
     """Raises ConfigError for all columns of a wrong type and all that are missing.
 
     Other columns are ignored, as by Spark's own sink: what the source reads can be written back. So is ``partition``, with
-    a warning, since there it names the partition. A name that differs by case alone is refused. ``timestamps``: the column of
-    that name is written, too.
+    a warning, since there it names the partition, unless ``layout_epoch`` shows that the rows are this source's: each
+    micro-batch is checked. A name that differs by case alone is refused. ``timestamps``: the column of that name is written,
+    too.
     """
     names = schema.fieldNames()
     absent = _SINK_TYPES.keys() - set(names)
-    if "partition" in names:
+    if "partition" in names and "layout_epoch" not in names:
         _LOG.warning("the column partition is ignored: the layout decides the partition of a key")
     together(
         {field.name: partial(_check_type, field) for field in schema.fields if field.name in _SINK_TYPES},
