@@ -1,4 +1,4 @@
-"""Three brokers and a KRaft controller, three ZooKeeper servers and three controllers, each on a host of its own."""
+"""Three each of brokers, KRaft controllers, ZooKeeper servers and controllers, every one on a host of its own."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ def plan_servers() -> ClusterState:
     """The servers, without addresses."""
     ports = itertools.count(20001)
     state = new_state(Parameters(brokers=3, zookeepers=3, racks=("a", "b", "c")), ports)
+    (first,) = state.of("kraft")
+    for number in (first.id + 1, first.id + 2):
+        port = next(ports)
+        state.servers.append(Server(kind="kraft", id=number, port=port, internal_ports=[port]))
     resize_controllers(state, 3, ports)
     state.broker_config |= {
         "default.replication.factor": "3",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.nemesis.cluster import Cluster
@@ -110,6 +110,8 @@ class Nemesis:
             case "kill":
                 self._nodes[target].kill()
                 return self._nodes[target].start
+            case "outage":
+                return self._outage(target, int(fault.amount))
             case "restart":
                 self._nodes[target].stop()
                 return self._nodes[target].start
@@ -150,9 +152,28 @@ class Nemesis:
                 return _both(target, {*self._nodes} - {target}, loss=1.0)
         raise ValueError(fault.kind)
 
+    def _of(self, kind: str) -> Sequence[str]:
+        return self._cluster.names(kind.removesuffix("s"))
+
+    def _outage(self, kind: str, left: int) -> Undo:
+        """Kill all of a kind at once, but of brokers the one that is ``left``: see ``_PATIENCE``."""
+        nodes = [
+            self._nodes[name]
+            for number, name in enumerate(self._of(kind))
+            if kind != "brokers" or number != left
+        ]
+        for node in nodes:
+            node.kill()
+
+        def undo() -> None:
+            for node in nodes:
+                node.start()
+
+        return undo
+
     def _roll(self, kind: str) -> None:
         """SIGTERM and start, one after another, each when the one before it serves again."""
-        for name in self._cluster.names(kind.removesuffix("s")):
+        for name in self._of(kind):
             if kind == "brokers" and not self._cluster.await_in_sync(_PATIENCE):
                 self._journal.note("skipped", kind="roll", target=name, why="replicas are out of sync")
                 return

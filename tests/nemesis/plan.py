@@ -12,6 +12,7 @@ Kind = Literal[
     "pause",
     "restart",
     "roll",
+    "outage",
     "cut",
     "one-way cut",
     "isolate",
@@ -28,6 +29,8 @@ LEADER = "leader"
 """Target: the controller that leads at that moment."""
 UNSAFE = "unsafe"
 """Target: the topic that may lose records, which has two replicas and unclean leader elections."""
+GROUPS = ("brokers", "controllers", "zookeepers", "krafts")
+"""Targets: all hosts of a kind. Of brokers an outage leaves one, number ``amount``, so that partitions have a leader."""
 QUIET = 20.0
 """Seconds of a rest in which processes are measured."""
 
@@ -35,7 +38,7 @@ QUIET = 20.0
 @dataclass(frozen=True)
 class Fault:
     """``target`` is a host, a kind of hosts, or a topic; ``other`` the second one of a link. ``amount``: part that is lost,
-    seconds of delay or of a jump of the clock, number of a partition."""
+    seconds of delay or of a jump of the clock, number of a partition or of a broker."""
 
     kind: Kind
     target: str
@@ -55,12 +58,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Names by kind. ``kraft`` is the only KRaft controller; ``drivers`` are those clients that Spark's ``workers`` work for."""
+    """Names by kind. ``krafts`` are KRaft controllers; ``drivers`` are those clients that Spark's ``workers`` work for."""
 
     brokers: tuple[str, ...]
     zookeepers: tuple[str, ...]
     controllers: tuple[str, ...]
-    kraft: str
+    krafts: tuple[str, ...]
     clients: tuple[str, ...]
     drivers: tuple[str, ...] = ()
     masters: tuple[str, ...] = ()
@@ -69,7 +72,7 @@ class Hosts:
     @property
     def servers(self) -> tuple[str, ...]:
         """All but clients."""
-        kafkas = (*self.brokers, *self.zookeepers, *self.controllers, self.kraft)
+        kafkas = (*self.brokers, *self.zookeepers, *self.controllers, *self.krafts)
         return (*kafkas, *self.masters, *self.workers)
 
 
@@ -78,6 +81,7 @@ _WEIGHTS: dict[Kind, int] = {
     "pause": 14,
     "restart": 6,
     "roll": 4,
+    "outage": 5,
     "cut": 10,
     "one-way cut": 8,
     "isolate": 6,
@@ -133,12 +137,14 @@ def _fault(rng: random.Random, kind: Kind, hosts: Hosts) -> Fault:
             # Longer than sessions of brokers, controllers and members, and than the timeout of transactions.
             return Fault(kind, _any(rng, hosts), round(rng.uniform(5.0, 16.0), 1))
         case "roll":
-            return Fault(kind, rng.choice(("brokers", "controllers", "zookeepers")), 0.0)
+            return Fault(kind, rng.choice(GROUPS), 0.0)
+        case "outage":
+            return Fault(kind, rng.choice(GROUPS), seconds, amount=float(rng.randrange(len(hosts.brokers))))
         case "cut" | "one-way cut":
             target, other = _link(rng, hosts)
             return Fault(kind, target, seconds, other)
         case "isolate":
-            alone = (*hosts.brokers, *hosts.controllers, *hosts.zookeepers, *hosts.workers)
+            alone = (*hosts.brokers, *hosts.controllers, *hosts.zookeepers, *hosts.krafts, *hosts.workers)
             return Fault(kind, rng.choice(alone), seconds)
         case "delay":
             target, other = _link(rng, hosts)
@@ -173,7 +179,7 @@ def _any(rng: random.Random, hosts: Hosts) -> str:
         hosts.brokers,
         hosts.controllers,
         hosts.zookeepers,
-        (hosts.kraft,),
+        hosts.krafts,
         hosts.clients,
         hosts.masters,
         hosts.workers,
@@ -193,7 +199,8 @@ def _link(rng: random.Random, hosts: Hosts) -> tuple[str, str]:
         (hosts.controllers, hosts.zookeepers),
         (hosts.controllers, hosts.brokers),
         (hosts.brokers, hosts.brokers),
-        (hosts.brokers, (hosts.kraft,)),
+        (hosts.brokers, hosts.krafts),
+        (hosts.krafts, hosts.krafts),
         (hosts.zookeepers, hosts.zookeepers),
         (hosts.drivers, hosts.workers),
         (hosts.workers, hosts.brokers),

@@ -190,7 +190,7 @@ class Run:
             self._cluster.names("broker"),
             self._cluster.names("zookeeper"),
             self._cluster.names("controller"),
-            self._cluster.names("kraft")[0],
+            self._cluster.names("kraft"),
             tuple(self.clients),
             drivers=tuple(self._of("query")),
             masters=(MASTER,) if self._sparks else (),
