@@ -10,7 +10,7 @@ MINUTES ?= 10
 OF ?= all
 # On which Kafka `make test-kafka` runs.
 KAFKA ?= 3.9.2
-# How the brokers of `make test-brokers` are set up: defaults, expiring, or logs.
+# How the brokers of `make test-brokers` are set up: defaults, expiring, logs, or far.
 BROKERS ?= defaults
 # What `make chaos` does: a seed gives the same faults again.
 SEED ?=

@@ -1,4 +1,4 @@
-"""Tests on brokers that are set up otherwise: ``TEST_BROKERS=defaults``, ``expiring`` or ``logs``.
+"""Tests on brokers that are set up otherwise: ``TEST_BROKERS=defaults``, ``expiring``, ``logs`` or ``far``.
 
 It holds for clusters that a test's own process starts; what a test itself sets stays.
 """
@@ -13,6 +13,7 @@ import pytest
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import servers
 from spark_ordered_kafka.local.state import ClusterState, Server
+from tests import far_brokers
 
 SETTINGS: Mapping[str, Mapping[str, str]] = {
     # Kafka's own values where local servers have quicker ones. Connections end as after an hour in which nothing happens.
@@ -49,8 +50,11 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "max.incremental.fetch.session.cache.slots": "1",
     },
 }
+FAR = "far"
+"""No settings: what clients ask takes longer to arrive (:mod:`tests.far_brokers`)."""
 _LATER = "records have the broker's time"
 DIFFERENT: Mapping[str, Mapping[str, str]] = {
+    FAR: {"test_cluster": "clients reach brokers at other ports than those they begin with"},
     "expiring": {"test_many_producers_are_counted": "brokers forget producers before they are counted"},
     "logs": {
         "test_bytes_that_are_copied_and_that_are_to_be": "compression leaves less than was written",
@@ -75,11 +79,12 @@ def choose(name: str) -> None:
     Raises:
         ConfigError: there are no such settings.
     """
-    if name not in SETTINGS:
-        raise ConfigError("TEST_BROKERS", name, f"give one of {', '.join(SETTINGS)}")
+    if name not in (*SETTINGS, FAR):
+        raise ConfigError("TEST_BROKERS", name, f"give one of {', '.join((*SETTINGS, FAR))}")
     usual = servers.kafka_properties
 
     def chosen(directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
-        return {**usual(directory, state, node), **SETTINGS[name], **state.broker_config}
+        given = far_brokers.properties(state, node) if name == FAR else SETTINGS[name]
+        return {**usual(directory, state, node), **given, **state.broker_config}
 
     pytest.MonkeyPatch().setattr(servers, "kafka_properties", chosen)

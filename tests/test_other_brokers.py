@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from spark_ordered_kafka.errors import ConfigError
-from tests.other_brokers import DIFFERENT, SETTINGS, choose
+from tests.other_brokers import DIFFERENT, FAR, SETTINGS, choose
 from tests.test_other_kafka import names_there
 
 
 def test_what_is_left_out_is_there() -> None:
-    assert DIFFERENT.keys() <= SETTINGS.keys()
+    assert DIFFERENT.keys() <= {*SETTINGS, FAR}
     assert all(tests.keys() <= names_there() for tests in DIFFERENT.values())
 
 
 def test_there_are_no_other_settings() -> None:
-    with pytest.raises(ConfigError, match=r"TEST_BROKERS has the value 'slow'.*defaults, expiring, logs"):
+    with pytest.raises(
+        ConfigError, match=r"TEST_BROKERS has the value 'slow'.*defaults, expiring, logs, far"
+    ):
         choose("slow")
