@@ -73,13 +73,14 @@ async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, d
             await writer.drain()
 
     arriving = asyncio.create_task(arrive())
-    data = b"-"
-    while data:
+    while True:
         try:
             data = await reader.read(_CHUNK)
         except ConnectionError:
             data = b""
         under_way.put_nowait((loop.time() + delay, data))
+        if not data:
+            break
     with suppress(ConnectionError):
         await arriving
     writer.close()
@@ -95,7 +96,7 @@ async def _serve(listened: int, backend: int, delay: float) -> None:
         await asyncio.gather(_forward(reader, other_writer, delay), _forward(other_reader, writer, delay))
 
     await asyncio.start_server(connected, HOST, listened)
-    print("open", flush=True)  # noqa: T201
+    print("open", flush=True)  # noqa: T201 - what started it waits for this line
     await asyncio.to_thread(sys.stdin.read)
 
 

@@ -5,7 +5,7 @@ It holds for clusters that a test's own process starts; what a test itself sets 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -50,11 +50,21 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "max.incremental.fetch.session.cache.slots": "1",
     },
 }
-FAR = "far"
-"""No settings: what clients ask takes longer to arrive (:mod:`tests.far_brokers`)."""
+_Properties = Callable[[ClusterState, Server], Mapping[str, str]]
+
+
+def _alike(settings: Mapping[str, str]) -> _Properties:
+    return lambda state, node: settings
+
+
+PROPERTIES: Mapping[str, _Properties] = {
+    **{name: _alike(settings) for name, settings in SETTINGS.items()},
+    "far": far_brokers.properties,
+}
+"""What each choice sets for a broker."""
 _LATER = "records have the broker's time"
 DIFFERENT: Mapping[str, Mapping[str, str]] = {
-    FAR: {"test_cluster": "clients reach brokers at other ports than those they begin with"},
+    "far": {"test_cluster": "clients reach brokers at other ports than those they begin with"},
     "expiring": {"test_many_producers_are_counted": "brokers forget producers before they are counted"},
     "logs": {
         "test_bytes_that_are_copied_and_that_are_to_be": "compression leaves less than was written",
@@ -79,12 +89,12 @@ def choose(name: str) -> None:
     Raises:
         ConfigError: there are no such settings.
     """
-    if name not in (*SETTINGS, FAR):
-        raise ConfigError("TEST_BROKERS", name, f"give one of {', '.join((*SETTINGS, FAR))}")
+    if name not in PROPERTIES:
+        raise ConfigError("TEST_BROKERS", name, f"give one of {', '.join(PROPERTIES)}")
     usual = servers.kafka_properties
 
     def chosen(directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
-        given = far_brokers.properties(state, node) if name == FAR else SETTINGS[name]
-        return {**usual(directory, state, node), **given, **state.broker_config}
+        own = PROPERTIES[name](state, node)
+        return {**usual(directory, state, node), **own, **state.broker_config}
 
     pytest.MonkeyPatch().setattr(servers, "kafka_properties", chosen)

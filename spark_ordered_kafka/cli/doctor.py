@@ -125,7 +125,7 @@ class _Examination:
 
     def say(self, *findings: Finding) -> None:
         """Note them, each once: several controllers say the same of one ensemble."""
-        self.findings += [one for one in findings if one not in self.findings]
+        self.findings = list(dict.fromkeys([*self.findings, *findings]))
 
     def ask(
         self,
