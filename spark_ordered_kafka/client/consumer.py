@@ -123,7 +123,7 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
         Raises:
             ConfigError: not a list of topic names and patterns, a callback that cannot be called, or no listener.
             RequestError: UNKNOWN_TOPIC_OR_PARTITION for a topic that is not managed.
-            UnavailableError: no controller answers.
+            UnavailableError: no controller answers; with several, for longer than a take-over lasts.
         """
         self._check_stays()
         for name, callback in {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Self, TypeVar
 
 import msgspec
@@ -49,6 +50,10 @@ class LayoutCalls:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def through_take_overs(self) -> AbstractContextManager[None]:
+        """As :meth:`Transport.through_take_overs`."""
+        return self._transport.through_take_overs()
 
     def writer_layout(self, topic: str, *, retry_for: float | None = None) -> WriterLayoutView:
         """What a writer needs to place records; a linearizable read. ``retry_for`` instead of the client's own.

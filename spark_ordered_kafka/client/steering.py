@@ -111,7 +111,7 @@ class Steering(EndingConsumer):
             ConfigError: there is a subscription, or a partition does not exist; in ``on_assign``, partitions that are not
                 those of the callback.
             RequestError: UNKNOWN_TOPIC_OR_PARTITION for a topic that is not managed.
-            UnavailableError: no controller answers.
+            UnavailableError: no controller answers; with several, for longer than a take-over lasts.
         """
         self._check_usable()
         partitions = partitions_of(partitions)
@@ -180,7 +180,8 @@ class Steering(EndingConsumer):
         if self._subscription:
             raise ConfigError("partitions", ", ".join(map(_shown, partitions)), _OF_GROUP)
         for one in partitions:
-            known = self._directory.refresh(one.topic).history.partition_count
+            with self._directory.client.through_take_overs():
+                known = self._directory.refresh(one.topic).history.partition_count
             if not 0 <= one.partition < known:
                 raise ConfigError("partitions", _shown(one), f"the topic has the partitions 0 to {known - 1}")
 

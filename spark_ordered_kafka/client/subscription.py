@@ -46,8 +46,12 @@ class Subscription:
         management, UnavailableError when no controller answers; then the subscription stays as it was.
         """
         names, patterns = _parsed(topics)
-        self._directory.refresh_all(names)
-        found = self._found(names, patterns)
+        with self._directory.client.through_take_overs():
+            self._directory.refresh_all(names)
+        found = names
+        if patterns:
+            with self._directory.controller.through_take_overs():
+                found = self._found(names, patterns)
         self._names, self._patterns = names, patterns
         self.topics[:] = found
         self._look_at = self._clock() + self._interval

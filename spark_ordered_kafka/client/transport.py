@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -187,6 +188,15 @@ class Transport:
                 f"{what} was sent to {doubts[0]}. It may have been carried out: look before asking for it again ({error})"
             ) from error
         return answer
+
+    @contextmanager
+    def through_take_overs(self) -> Iterator[None]:
+        """Within the block questions are asked again as if ``retry_for`` was None. Not where threads share this transport."""
+        own, self._retry_for = self._retry_for, None
+        try:
+            yield
+        finally:
+            self._retry_for = own
 
     def _patience(self, retry_for: float | None) -> float:
         """How long to ask again, by what is known of the controllers by now."""

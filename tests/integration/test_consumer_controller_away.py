@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
@@ -81,3 +83,27 @@ def test_members_come_and_go_while_no_controller_answers(
         for member in members:
             assert idle(member) == []
     exact(read + [one for member in members for one in member.messages if one not in read], writer.written)
+
+
+@pytest.mark.parametrize("begins", ["subscribe", "pattern", "assign"])
+def test_a_consumer_that_begins_amid_a_take_over_waits_for_its_end(
+    room: Room, cluster: LocalCluster, topic_name: str, begins: str
+) -> None:
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name, step=20)
+    writer.write()
+    with gateway_to(cluster) as first, gateway_to(cluster) as second, ThreadPoolExecutor() as pool:
+        member = room.member(controller_url=f"{first.url},{second.url}")
+
+        def end_after_two_rounds() -> None:
+            await_true(lambda: max(first.left, second.left) < -1, "both controllers have refused twice")
+            first.left = second.left = sys.maxsize
+
+        taken_over = pool.submit(end_after_two_rounds)
+        if begins == "assign":
+            member.consumer.assign([TopicPartition(topic_name, 0)])
+        else:
+            member.consumer.subscribe([f"^{topic_name}$" if begins == "pattern" else topic_name])
+        taken_over.result()
+        all_of(member, writer.written)
+    exact(member.messages, writer.written)
