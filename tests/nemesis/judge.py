@@ -263,19 +263,23 @@ def check_growing(events: Iterable[Event]) -> list[str]:
 
 
 def check_guard_rails(events: Iterable[Event]) -> list[str]:
-    """A broker gets no replica beyond its limit. What it had, and was planned to get, when the limit was set is tolerated."""
+    """A broker gets no replica beyond its limit. What it had, and was planned to get, when the limit was set is tolerated.
+
+    It may have been removed and set again to the same value: ``written`` tells when.
+    """
     found = []
-    limits: dict[int, tuple[int, int]] = {}
+    limits: dict[int, tuple[tuple[int, int] | None, int]] = {}
     for event in events:
         if event["action"] != "hosted":
             continue
         broker, limit, hosted = event["broker"], event["limit"], event["hosted"]
-        known, most = limits.get(broker, (-1, 0))
-        if known != limit:
+        known, most = limits.get(broker, (None, 0))
+        is_set = limit, event["written"]
+        if known != is_set:
             most = max(limit, hosted, event["planned"])
         elif hosted > most:
             found.append(f"broker {broker} hosts {hosted} replicas, its limit is {limit} and it had {most}")
-        limits[broker] = (limit, max(most, hosted))
+        limits[broker] = is_set, max(most, hosted)
     return found
 
 

@@ -49,9 +49,11 @@ def history() -> list[Event]:
         event(11, "run", "layout", topic="events", topic_id="a", epoch=1, content="3"),
         event(12, "run", "number", what="request id", value=3),
         event(13, "run", "number", what="request id", value=4),
-        event(14, "run", "hosted", broker=1, limit=20, hosted=22, planned=24),
-        event(15, "run", "hosted", broker=1, limit=20, hosted=24, planned=24),
-        event(16, "run", "hosted", broker=1, limit=40, hosted=30, planned=24),
+        event(14, "run", "hosted", broker=1, limit=20, written=7, hosted=22, planned=24),
+        event(15, "run", "hosted", broker=1, limit=20, written=7, hosted=24, planned=24),
+        event(16, "run", "hosted", broker=1, limit=40, written=8, hosted=30, planned=24),
+        # Removed for a while, in which the broker got more.
+        event(16.5, "run", "hosted", broker=1, limit=40, written=9, hosted=43, planned=43),
         event(17, "operator-1.1", "operate", what="reassign", about=["events"], errors=["REQUEST_TIMED_OUT"]),
         event(18, "run", "stuck", node="broker-1", number=3),
         event(18, "copier-2.1", "failed", error="UnavailableError: no controller"),
@@ -161,7 +163,7 @@ def _with(*more: Event) -> Callable[[list[Event]], list[Event]]:
         ),
         (_with(event(13.5, "run", "number", what="request id", value=3)), "request id was 4 and is 3"),
         (
-            _with(event(15.5, "run", "hosted", broker=1, limit=20, hosted=25, planned=25)),
+            _with(event(15.5, "run", "hosted", broker=1, limit=20, written=7, hosted=25, planned=25)),
             "broker 1 hosts 25 replicas, its limit is 20 and it had 24",
         ),
         (

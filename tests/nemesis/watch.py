@@ -83,8 +83,9 @@ class Watch:
                 self._measure()
 
     def _read(self, path: str) -> tuple[Any, int]:
+        """The content of a znode, and ZooKeeper's number of the transaction that wrote it."""
         data, stat = self._zookeeper.get(path)
-        return json.loads(gzip.decompress(data) if data.startswith(_GZIP) else data), stat.version
+        return json.loads(gzip.decompress(data) if data.startswith(_GZIP) else data), stat.mzxid
 
     def _children(self, path: str) -> list[str]:
         return list(self._zookeeper.get_children(path)) if self._zookeeper.exists(path) else []
@@ -119,11 +120,12 @@ class Watch:
             epoch = int(self._zookeeper.get(f"{_ROOT}/controller_epoch")[0])
             self._note("number", "epoch", what="controller epoch", value=epoch)
 
-    def _limits(self) -> dict[int, int]:
+    def _limits(self) -> dict[int, tuple[int, int]]:
+        """By broker its limit, and when that was set."""
         limits = {}
         for broker in self._children(f"{_ROOT}/brokers/ids"):
-            record, _ = self._read(f"{_ROOT}/brokers/ids/{broker}")
-            limits[int(broker)] = record["guard_rails"]["max_partitions"]
+            record, written = self._read(f"{_ROOT}/brokers/ids/{broker}")
+            limits[int(broker)] = record["guard_rails"]["max_partitions"], written
         return limits
 
     def _look_at_brokers(self) -> None:
@@ -137,13 +139,14 @@ class Watch:
             for partition in topic.partitions.values()
             for replica in partition.replicas
         )
-        for broker, limit in self._limits().items():
-            if before.get(broker) == limit:
+        for broker, (limit, written) in self._limits().items():
+            if before.get(broker) == (limit, written):
                 self._note(
                     "hosted",
                     broker,
                     broker=broker,
                     limit=limit,
+                    written=written,
                     hosted=hosted[broker],
                     planned=planned.get(broker, 0),
                 )
