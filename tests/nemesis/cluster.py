@@ -174,6 +174,13 @@ class Cluster:
             one.leader >= 0 and len(one.isrs) == len(one.replicas) for one in partitions
         )
 
+    def is_led(self, topic: str) -> bool:
+        """Whether no partition of the topic is without a leader. Raises KafkaException when no broker answers."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        return all(
+            one.leader >= 0 for one in admin.list_topics(topic, timeout=3).topics[topic].partitions.values()
+        )
+
     def replicas(self, topic: str, partition: int) -> Replicas:
         """As a broker knows them. Raises KafkaException when none answers."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
