@@ -179,9 +179,11 @@ class Steering(EndingConsumer):
     def _check_by_hand(self, partitions: Sequence[TopicPartition]) -> None:
         if self._subscription:
             raise ConfigError("partitions", ", ".join(map(_shown, partitions)), _OF_GROUP)
+        topics = list(dict.fromkeys(one.topic for one in partitions))
+        with self._directory.client.through_take_overs():
+            layouts = dict(zip(topics, self._directory.refresh_all(topics), strict=True))
         for one in partitions:
-            with self._directory.client.through_take_overs():
-                known = self._directory.refresh(one.topic).history.partition_count
+            known = layouts[one.topic].history.partition_count
             if not 0 <= one.partition < known:
                 raise ConfigError("partitions", _shown(one), f"the topic has the partitions 0 to {known - 1}")
 

@@ -89,8 +89,6 @@ class Subscription:
         return not set(self.topics) <= set(self._found(self._names, self._patterns))
 
     def _found(self, names: list[str], patterns: list[re.Pattern[str]]) -> list[str]:
-        if not patterns:
-            return names
         listed = (summary.topic for summary in self._directory.controller.topics().topics)
         matching = sorted(topic for topic in listed if any(pattern.match(topic) for pattern in patterns))
         return list(dict.fromkeys([*names, *matching]))

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.local import state as local_state
+from spark_ordered_kafka.local.state import load, save
+from spark_ordered_kafka.updates import updated
 from tests.integration.producing import Load, check_numbered
 from tests.integration.test_broker_kills import await_whole, create_replicated
 from tests.integration.test_ordered_pipeline import Copier
@@ -30,10 +31,9 @@ def servers(tmp_path: Path) -> Iterator[LocalCluster]:
 
 def use(cluster: LocalCluster, version: str) -> list[str]:
     """Start servers of Kafka with this version from now on; their names."""
-    state = local_state.load(cluster.directory)
+    state = load(cluster.directory)
     assert state is not None
-    state.kafka_version = version
-    local_state.save(cluster.directory, state)
+    save(cluster.directory, updated(state, kafka_version=version))
     return [server.name for server in state.of("kraft", "broker")]
 
 

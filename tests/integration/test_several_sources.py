@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.producing import values
+from tests.integration.producing import values, written
 from tests.queries import await_stable, everything
-from tests.streams import FORMAT, NumberedWriter, change, create, judged_values, misrouted, options
+from tests.streams import FORMAT, NumberedWriter, change, create, judged, misrouted, options
 
 
 def stream(spark: SparkSession, source: Mapping[str, str]) -> DataFrame:
@@ -60,7 +60,7 @@ def test_a_union_copies_each_source_in_order_through_changes_and_restarts(
             .union(stream(spark, everything(cluster, second)).select(other_key, other))
         )
         run(rows, options(cluster, topic=target), tmp_path / "checkpoint")
-    report = judged_values(filter(None, values(cluster, target)), 2 * writers[0].written + writers[1].written)
+    report = judged(written(cluster, target), 2 * writers[0].written + writers[1].written)
     assert report.violations == 0, report
     assert misrouted(cluster, target) == []
 
@@ -91,5 +91,5 @@ def test_a_join_of_two_topics_meets_every_pair_once_through_changes_and_restarts
             options(cluster, topic=target),
             tmp_path / "checkpoint",
         )
-    found = [value for value in values(cluster, target) if value is not None]
+    found = values(cluster, target)
     assert len(found) == len(set(found)) == writers[0].written
