@@ -21,7 +21,7 @@ from spark_ordered_kafka.kafka.leaders import (
     metadata_of_all,
     read_from_leaders,
 )
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, was_not_executed
+from spark_ordered_kafka.kafka.requests import BrokerRequests, check_mutation, was_not_executed
 from spark_ordered_kafka.kafka.values import (
     PROPAGATION,
     USUAL_PROPAGATION,
@@ -320,10 +320,11 @@ class KafkaAdmin:
     def _change(self, request: Any, results: Any, what: str) -> None:
         async def attempt(deadline: float) -> None:
             controller = await controller_of(self.requests, deadline)
-            response = await self.requests.send(request, controller, deadline, timeout=self._timeout)
+            response = await self.requests.send(
+                request, controller, deadline, timeout=self._timeout, apart=True
+            )
             for result in results(response):
-                if result.error_code != 0:
-                    raise broker_error(result.error_code, result.error_message)
+                check_mutation(result, response.throttle_time_ms)
 
         deadline = time.monotonic() + self._timeout
         self.requests.retry(attempt, deadline, what, transient=was_not_executed)

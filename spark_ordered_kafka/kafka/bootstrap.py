@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from kafka.cluster import collect_hosts
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import MetadataResponse
 
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.security import kafka_python_options, refusal, speaks_tls
@@ -103,6 +105,7 @@ class Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is n
         super().__init__(net, **config)
         self.net = net
         self._properties = properties
+        self._apart: set[tuple[int | str | None, int]] = set()
         self.failure: BaseException | None = None
         self.greeted = False
 
@@ -110,6 +113,30 @@ class Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is n
         """Ask ``servers``, each host:port, where no broker that is known answers."""
         self.cluster.config["bootstrap_servers"] = list(servers)
         self.cluster._bootstrap_brokers = self.cluster._generate_bootstrap_brokers()
+
+    @contextmanager
+    def apart(self, node: int | str | None) -> Iterator[str]:
+        """A connection to broker ``node`` over which nothing else is sent before the end of the block; its node id.
+
+        A broker reads the next request of a connection when it has answered the one before, and when a quota lets it.
+        """
+        broker = self.cluster.broker_metadata(node)
+        if broker is None:
+            raise kafka_errors.UnknownBrokerIdError(node)
+        number = next(number for number in itertools.count() if (node, number) not in self._apart)
+        node_id = f"apart-{node}-{number}"
+        # As kafka-python makes connections to coordinators.
+        self.cluster._coordinator_brokers[node_id] = MetadataResponse.MetadataResponseBroker(
+            node_id, broker.host, broker.port, None
+        )
+        self._apart.add((node, number))
+        try:
+            yield node_id
+        finally:
+            self._apart.remove((node, number))
+            connection = self._conns.get(node_id)
+            if connection is not None and not _is_idle(connection):
+                connection.close()
 
     def least_loaded_node(self) -> int | str | None:
         known: int | str | None = super().least_loaded_node()
@@ -156,6 +183,10 @@ class Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is n
 
     def _note(self, failure: BaseException) -> None:
         self.failure = failure
+
+
+def _is_idle(connection: Any) -> bool:
+    return connection.connected and not connection.paused and not connection.in_flight_requests
 
 
 @dataclass(frozen=True)

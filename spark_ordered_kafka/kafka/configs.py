@@ -255,7 +255,7 @@ async def _altered(
         ],
         validate_only=validate_only,
     )
-    response = await requests.send(request, node, deadline)
+    response = await requests.send(request, node, deadline, apart=True)
     return {
         (ConfigResourceType(row.resource_type), row.resource_name): (row.error_code, row.error_message)
         for row in response.responses

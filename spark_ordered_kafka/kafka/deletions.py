@@ -13,7 +13,7 @@ from kafka.protocol.admin import DeleteTopicsRequest
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.leaders import controller_of, existing_topics
-from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
+from spark_ordered_kafka.kafka.requests import BrokerCalls, check_mutation
 
 _TOPIC_IDS_VERSION = 6
 
@@ -56,10 +56,10 @@ class TopicDeletions(BrokerCalls):
             topics=[asked], timeout_ms=int(1000 * self._timeout), min_version=_TOPIC_IDS_VERSION
         )
         controller = await controller_of(self._requests, deadline)
-        response = await self._requests.send(request, controller, deadline, timeout=self._timeout)
+        response = await self._requests.send(request, controller, deadline, timeout=self._timeout, apart=True)
         for result in response.responses:
-            if result.error_code not in (0, kafka_errors.UnknownTopicIdError.errno):
-                raise broker_error(result.error_code, result.error_message)
+            if result.error_code != kafka_errors.UnknownTopicIdError.errno:
+                check_mutation(result, response.throttle_time_ms)
 
     async def _check_gone(self, topic: str, topic_id: str, deadline: float) -> None:
         for broker in await self._showing(topic, topic_id, deadline):

@@ -50,7 +50,7 @@ async def _elect(
         timeout_ms=timeout_ms,
     )
     controller = await controller_of(requests, deadline)
-    response = await requests.send(request, controller, deadline)
+    response = await requests.send(request, controller, deadline, apart=True)
     if response.error_code != 0:
         raise broker_error(response.error_code)
     return {

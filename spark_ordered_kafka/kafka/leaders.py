@@ -25,6 +25,9 @@ CHUNK = 1000
 # Seconds for a broker to answer when all are asked. One that hangs says nothing.
 _PATIENCE = 2.0
 
+# Seconds for one that is asked when most of the others have answered. Writers may wait meanwhile.
+_SHORT_PATIENCE = 0.2
+
 # Brokers asked who leads a partition. One that is cut off from the others answers what it knew last.
 _WITNESSES = 3
 
@@ -168,9 +171,15 @@ async def _leaders(
 ) -> dict[PartitionId, tuple[int, int]]:
     """Leader epoch and leader of each partition, the newest that some brokers know."""
     brokers = await requests.broker_ids(deadline)
-    views = await requests.gather(
-        requests.metadata(topics, broker, deadline)
-        for broker in random.sample(brokers, min(_WITNESSES, len(brokers)))
+    if not brokers:
+        raise kafka_errors.StaleMetadata("the broker that was asked knows of none")
+    # One that has died or hangs is in the metadata for some seconds more, and may lead none of these.
+    views = await requests.most(
+        (
+            requests.metadata(topics, broker, deadline)
+            for broker in random.sample(brokers, min(_WITNESSES, len(brokers)))
+        ),
+        _SHORT_PATIENCE,
     )
     leaders: dict[PartitionId, tuple[int, int]] = {}
     for view in views:

@@ -92,7 +92,7 @@ class PartitionLogs(BrokerCalls):
         request = DeleteRecordsRequest(
             topics=[asked(name=topic, partitions=rows)], timeout_ms=int(800 * remaining)
         )
-        return await self._requests.send(request, leader, deadline, timeout=remaining)
+        return await self._requests.send(request, leader, deadline, timeout=remaining, apart=True)
 
     def _outcome(self, row: Any, topic: str) -> DeletedRecords:
         if row.error_code == 0:

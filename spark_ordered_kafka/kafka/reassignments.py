@@ -99,7 +99,7 @@ class Reassignments(BrokerCalls):
 
     async def _sent(self, request: Any, deadline: float) -> Any:
         controller = await controller_of(self._requests, deadline)
-        response = await self._requests.send(request, controller, deadline)
+        response = await self._requests.send(request, controller, deadline, apart=True)
         if response.error_code != 0:
             raise broker_error(response.error_code, response.error_message)
         return response

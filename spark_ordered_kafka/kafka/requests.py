@@ -11,10 +11,12 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka import errors as kafka_errors
+from kafka.future import Future
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BOOTSTRAP_TIMEOUT = 10.0
+_BACKOFF = wait_exponential(multiplier=0.02, max=0.5)
 
 # How kafka-python ends the message of a connection that the other side refused.
 _REFUSED = errno.errorcode[errno.ECONNREFUSED]
@@ -42,10 +45,29 @@ class IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # k
     """A listing may lack groups or transactions."""
 
 
+class _QuotaUsedUpError(kafka_errors.ThrottlingQuotaExceededError):  # type: ignore[misc]  # kafka-python has no types
+    """Kafka's quota on creations and deletions is used up for so many seconds (KIP-599)."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            "the quota controller_mutation_rate lets this user or client create and delete no partitions for another "
+            f"{seconds:.0f} s"
+        )
+        self.seconds = seconds
+
+
 def broker_error(code: int, detail: str | None = None) -> kafka_errors.BrokerResponseError:
     """The exception for an error code in a response; ``detail`` is the broker's message or what it is about."""
     error: kafka_errors.BrokerResponseError = kafka_errors.for_code(code)(*([detail] if detail else []))
     return error
+
+
+def check_mutation(row: Any, throttle_ms: int) -> None:
+    """Raises if the ``row`` of a response to a creation or deletion has an error; ``throttle_ms`` is the response's."""
+    if row.error_code == _QuotaUsedUpError.errno:
+        raise _QuotaUsedUpError(throttle_ms / 1000)
+    if row.error_code != 0:
+        raise broker_error(row.error_code, row.error_message)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -142,7 +164,7 @@ class BrokerRequests:
         """
         retrying = Retrying(
             retry=retry_if_exception(transient),
-            wait=wait_exponential(multiplier=0.02, max=0.5),
+            wait=_until_next,
             stop=partial(_next_attempt_is_late, deadline),
             reraise=True,
         )
@@ -165,9 +187,18 @@ class BrokerRequests:
             raise self._explained(error) from error
 
     async def send(
-        self, request: Any, node: int | None, deadline: float, *, timeout: float = REQUEST_TIMEOUT
+        self,
+        request: Any,
+        node: int | None,
+        deadline: float,
+        *,
+        timeout: float = REQUEST_TIMEOUT,
+        apart: bool = False,
     ) -> Any:
         """The response of broker ``node`` (None: of any) to a request of ``kafka.protocol``.
+
+        ``apart``: it may come late, since the broker waits for others or a quota is used up; nothing else waits for that
+        (D-484).
 
         Raises:
             kafka.errors.KafkaError: no response within ``timeout`` seconds or before the deadline.
@@ -176,7 +207,7 @@ class BrokerRequests:
         if remaining <= 0:
             raise kafka_errors.KafkaTimeoutError("the deadline was reached")
         try:
-            return await self._send(request, node, remaining)
+            return await (self._send_apart if apart else self._send)(request, node, remaining)
         except kafka_errors.KafkaError as error:
             to = "any broker" if node is None else f"broker {node}"
             raise type(error)(f"{to}: {', '.join(map(str, error.args)) or 'connection lost'}") from error
@@ -195,6 +226,31 @@ class BrokerRequests:
             except kafka_errors.KafkaError as error:
                 outcomes.append(error)
         return outcomes
+
+    async def most(self, coroutines: Iterable[Awaitable[T]], patience: float) -> list[T]:
+        """Results of more than half of the coroutines, and of those others that end within ``patience`` seconds after.
+
+        Raises the error because of which there is no such majority.
+        """
+        futures = [self.start(coroutine) for coroutine in coroutines]
+        majority, every = Future(), Future()
+
+        def settled(_: object) -> None:
+            done = [future for future in futures if future.is_done]
+            failed = [future.exception for future in done if future.failed()]
+            if not majority.is_done and 2 * (len(done) - len(failed)) > len(futures):
+                majority.success(None)
+            if not majority.is_done and 2 * len(failed) >= len(futures):
+                majority.failure(failed[-1])
+            if not every.is_done and len(done) == len(futures):
+                every.success(None)
+
+        for future in futures:
+            future.add_both(settled)
+        await majority
+        with suppress(kafka_errors.KafkaTimeoutError):
+            await self._manager.wait_for(every, 1000 * patience)
+        return [future.value for future in futures if future.succeeded()]
 
     async def sleep(self, seconds: float) -> None:
         """Let the network loop do other things for a while."""
@@ -231,14 +287,23 @@ class BrokerRequests:
         self._closed = True
         self._client.close()
 
-    async def _send(self, request: Any, node: int | None, remaining: float) -> Any:
+    async def _send_apart(self, request: Any, node: int | None, remaining: float) -> Any:
+        broker = self._manager.least_loaded_node() if node is None else node
+        await self._look_up(broker, remaining)
+        with self._manager.apart(broker) as connection:
+            return await self._send(request, connection, remaining)
+
+    async def _send(self, request: Any, node: int | str | None, remaining: float) -> Any:
+        await self._look_up(node, remaining)
+        # The request's own timeout does not count while the connection is being set up.
+        response = self._manager.send(request, node_id=node, request_timeout_ms=1000 * remaining)
+        return await self._manager.wait_for(response, 1000 * remaining)
+
+    async def _look_up(self, node: int | str | None, remaining: float) -> None:
         if node is not None and self._manager.cluster.broker_metadata(node) is None:
             await self._manager.wait_for(
                 self.start(self._manager.cluster.refresh_metadata()), 1000 * remaining
             )
-        # The request's own timeout does not count while the connection is being set up.
-        response = self._manager.send(request, node_id=node, request_timeout_ms=1000 * remaining)
-        return await self._manager.wait_for(response, 1000 * remaining)
 
     def _run(self, attempt: Callable[[float], Awaitable[T]], deadline: float) -> T:
         try:
@@ -283,6 +348,11 @@ def _tokens(properties: Mapping[str, str]) -> ClientCredentials | None:
     from spark_ordered_kafka.kafka.tokens import ClientCredentials
 
     return ClientCredentials(properties)
+
+
+def _until_next(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error.seconds if isinstance(error, _QuotaUsedUpError) else _BACKOFF(state)
 
 
 def _next_attempt_is_late(deadline: float, state: RetryCallState) -> bool:

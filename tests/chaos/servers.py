@@ -161,7 +161,7 @@ class ChaosCluster(LocalCluster):
 
 
 @contextmanager
-def paused(pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
+def paused(pause: Callable[[], object], resume: Callable[[], object]) -> Iterator[None]:
     """Let a server stand still."""
     pause()
     try:
