@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
@@ -17,7 +19,7 @@ from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeepe
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import znodes_of
-from tests.integration.controllers import InProcess
+from tests.integration.controllers import InProcess, in_process
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 JSON = {"content-type": "application/json"}
@@ -279,6 +281,24 @@ def test_unreachable_servers_at_start_are_named(kafka_cluster: LocalCluster) -> 
         with pytest.raises(UnavailableError, match=words):
             service.start()
         service.stop()
+
+
+@pytest.mark.parametrize("request_number", [1, 8, 18])
+def test_a_connection_to_zookeeper_that_breaks_at_the_start_is_opened_again(
+    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, request_number: int
+) -> None:
+    """The controller ended with an error, although it waits ``startup.timeout`` for ZooKeeper otherwise."""
+    call, numbers = KazooClient._call, itertools.count(1)
+
+    def broken(client: KazooClient, request: object, pending: object) -> object:
+        if next(numbers) == request_number:
+            client._connection._socket.shutdown(socket.SHUT_RDWR)
+        return call(client, request, pending)
+
+    monkeypatch.setattr(KazooClient, "_call", broken)
+    with in_process(kafka_cluster) as controller:
+        controller.create()
+    assert next(numbers) > request_number
 
 
 @pytest.mark.long

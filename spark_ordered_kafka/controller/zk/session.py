@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -94,8 +95,27 @@ class Session:
     # -- connection ---------------------------------------------------------------------------------------------
 
     def connect(self, timeout: float, paths: Sequence[str]) -> None:
-        """Open the session and create the fixed znodes; raises what :func:`zookeeper.connect` raises."""
-        zookeeper.connect(self.client, self._settings, ROOT, timeout)
+        """Open the session and create the fixed znodes; raises what :func:`zookeeper.connect` raises.
+
+        Where the connection breaks meanwhile, all is done again, for ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        open_, remaining = zookeeper.connect, timeout
+        while True:
+            try:
+                open_(self.client, self._settings, ROOT, remaining)
+                self._create(paths)
+                return
+            except UnavailableError as error:
+                remaining = round(deadline - time.monotonic(), 1)
+                if remaining <= 0:
+                    self.client.stop()
+                    self.client.close()
+                    raise
+                _log.info("connecting to ZooKeeper is tried again: %s", error)
+                open_ = zookeeper.reconnect
+
+    def _create(self, paths: Sequence[str]) -> None:
         for path in paths:
             self.wait(self.client.ensure_path_async(path), path)
         try:
