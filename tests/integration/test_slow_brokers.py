@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 
 import pytest
-from kafka.protocol.admin import AlterClientQuotasRequest
 
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.client import sending
-from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import Room, read_until
+from tests.quotas import limit
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import conf, create
 
@@ -21,29 +19,13 @@ _RATE = 200_000
 _KEYS = 7
 
 
-def limit(cluster: LocalCluster, client_id: str, rate: int | None) -> None:
-    """Let brokers take so many bytes per second of a client, over some seconds (``producer_byte_rate``)."""
-    row = AlterClientQuotasRequest.EntryData
-    entity = row.EntityData(entity_type="client-id", entity_name=client_id)
-    quota = row.OpData(key="producer_byte_rate", value=float(rate or 0), remove=rate is None)
-    request = AlterClientQuotasRequest(entries=[row(entity=[entity], ops=[quota])], validate_only=False)
-    requests = BrokerRequests(cluster.bootstrap_servers, TIMEOUT)
-    try:
-        answer = requests.retry(
-            lambda deadline: requests.send(request, None, deadline), time.monotonic() + TIMEOUT, "limit"
-        )
-        assert [one.error_code for one in answer.entries] == [0], answer
-    finally:
-        requests.close()
-
-
 @pytest.fixture
 def slow(cluster: LocalCluster) -> Iterator[str]:
     """The id of a client that brokers take little of."""
     client_id = unique_name("slow")
-    limit(cluster, client_id, _RATE)
+    limit(cluster.bootstrap_servers, "producer_byte_rate", _RATE, client_id)
     yield client_id
-    limit(cluster, client_id, None)
+    limit(cluster.bootstrap_servers, "producer_byte_rate", None, client_id)
 
 
 def write(producer: OrderedProducer, topic: str, count: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -12,16 +11,15 @@ import httpx2
 import pytest
 from confluent_kafka import Producer
 from kafka import __version__ as kafka_python
-from kafka.protocol.admin import AlterClientQuotasRequest
 
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.deletions import TopicDeletions
 from spark_ordered_kafka.kafka.logs import DeletedRecords, PartitionLogs
-from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.local import LocalCluster
 from tests.chaos.servers import paused
 from tests.integration.controllers import InProcess
+from tests.quotas import limit
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 # Partitions per second, and so many that it takes longer than any test waits.
@@ -29,30 +27,20 @@ _LITTLE = 0.1
 _MANY = 40
 
 
-def limit(cluster: LocalCluster, rate: float | None) -> None:
-    """Let every client of kafka-python create and delete so many partitions per second (``controller_mutation_rate``)."""
-    row = AlterClientQuotasRequest.EntryData
-    entity = row.EntityData(entity_type="client-id", entity_name=f"kafka-python-{kafka_python}")
-    quota = row.OpData(key="controller_mutation_rate", value=rate or 0.0, remove=rate is None)
-    request = AlterClientQuotasRequest(entries=[row(entity=[entity], ops=[quota])], validate_only=False)
-    requests = BrokerRequests(cluster.bootstrap_servers, TIMEOUT)
-    with closing(requests):
-        answer = requests.retry(
-            lambda deadline: requests.send(request, None, deadline), time.monotonic() + TIMEOUT, "limit"
-        )
-    assert [one.error_code for one in answer.entries] == [0], answer
+def _limit(cluster: LocalCluster, rate: float | None) -> None:
+    limit(cluster.bootstrap_servers, "controller_mutation_rate", rate, f"kafka-python-{kafka_python}")
 
 
 @contextmanager
 def exhausted(cluster: LocalCluster, create: Callable[[str], bool]) -> Iterator[None]:
     """Nothing may be created any more; ``create`` says whether the topic of this name, of many partitions, was."""
-    limit(cluster, _LITTLE)
+    _limit(cluster, _LITTLE)
     try:
         # The first ones are taken, whatever their size, and the quota itself is known a moment later.
         await_true(lambda: not create(unique_name("many")), "the quota is used up")
         yield
     finally:
-        limit(cluster, None)
+        _limit(cluster, None)
 
 
 def replicas(admin: KafkaAdmin, partitions: int) -> dict[int, list[int]]:

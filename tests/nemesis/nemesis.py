@@ -14,6 +14,7 @@ from tests.nemesis.network import Network, Rule
 from tests.nemesis.nodes import Node
 from tests.nemesis.plan import LEADER, UNSAFE, Fault, Round
 from tests.nemesis.watch import await_quietly
+from tests.quotas import limit
 
 Undo = Callable[[], None]
 _FILLER = "filler"
@@ -133,6 +134,9 @@ class Nemesis:
                 return self._set_clock(target, fault.amount)
             case "unclean election":
                 return self._lose_records(fault)
+            case "quota":
+                limit(self._cluster.bootstrap_servers, target, fault.amount)
+                return lambda: limit(self._cluster.bootstrap_servers, target, None)
         self._network.disturb(fault, self._rules(fault, target))
         return lambda: self._network.heal(fault)
 

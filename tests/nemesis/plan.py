@@ -24,6 +24,7 @@ Kind = Literal[
     "full checkpoint",
     "clock",
     "unclean election",
+    "quota",
 ]
 LEADER = "leader"
 """Target: the controller that leads at that moment."""
@@ -31,14 +32,21 @@ UNSAFE = "unsafe"
 """Target: the topic that may lose records, which has two replicas and unclean leader elections."""
 GROUPS = ("brokers", "controllers", "zookeepers", "krafts")
 """Targets: all hosts of a kind. Of brokers an outage leaves one, number ``amount``, so that partitions have a leader."""
+QUOTAS = {
+    "controller_mutation_rate": (0.1, 2.0),
+    "producer_byte_rate": (20_000.0, 500_000.0),
+    "consumer_byte_rate": (20_000.0, 500_000.0),
+    "request_percentage": (1.0, 30.0),
+}
+"""Targets: quotas of Kafka, for each client, with the least and the most that is allowed."""
 QUIET = 20.0
 """Seconds of a rest in which processes are measured."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """``target`` is a host, a kind of hosts, or a topic; ``other`` the second one of a link. ``amount``: part that is lost,
-    seconds of delay or of a jump of the clock, number of a partition or of a broker."""
+    """``target`` is a host, a kind of hosts, a topic, or a quota; ``other`` the second one of a link. ``amount``: part that is
+    lost, seconds of delay or of a jump of the clock, number of a partition or of a broker, what a quota allows."""
 
     kind: Kind
     target: str
@@ -93,6 +101,7 @@ _WEIGHTS: dict[Kind, int] = {
     "full checkpoint": 3,
     "clock": 4,
     "unclean election": 3,
+    "quota": 4,
 }
 
 
@@ -167,6 +176,9 @@ def _fault(rng: random.Random, kind: Kind, hosts: Hosts) -> Fault:
             )
         case "unclean election":
             return Fault(kind, UNSAFE, round(rng.uniform(0.5, 3.0), 1), amount=float(rng.randrange(2)))
+        case "quota":
+            name = rng.choice([*QUOTAS])
+            return Fault(kind, name, seconds, amount=round(rng.uniform(*QUOTAS[name]), 1))
     raise ValueError(kind)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.nemesis.plan import GROUPS, LEADER, UNSAFE, Hosts, Round, rounds
+from tests.nemesis.plan import GROUPS, LEADER, QUOTAS, UNSAFE, Hosts, Round, rounds
 
 HOSTS = Hosts(
     ("broker-1", "broker-2", "broker-3"),
@@ -27,7 +27,7 @@ SPARK = replace(
 
 
 def first(seed: int, hosts: Hosts) -> list[Round]:
-    return list(islice(rounds(seed, hosts), 32))
+    return list(islice(rounds(seed, hosts), 40))
 
 
 @given(st.integers(), st.sampled_from([HOSTS, SPARK]))
@@ -37,7 +37,7 @@ def test_a_seed_gives_the_same_rounds_again(seed: int, hosts: Hosts) -> None:
 
 @given(st.integers(), st.sampled_from([HOSTS, SPARK]))
 def test_every_fault_is_of_hosts_that_there_are(seed: int, hosts: Hosts) -> None:
-    known = {*hosts.servers, *hosts.clients, LEADER, UNSAFE, *GROUPS}
+    known = {*hosts.servers, *hosts.clients, LEADER, UNSAFE, *GROUPS, *QUOTAS}
     for one in first(seed, hosts):
         for fault in one.faults:
             assert fault.target in known
@@ -50,5 +50,5 @@ def test_a_short_run_has_every_kind(seed: int) -> None:
     kinds = {
         hosts: {fault.kind for one in first(seed, hosts) for fault in one.faults} for hosts in (HOSTS, SPARK)
     }
-    assert len(kinds[HOSTS]) == 15
+    assert len(kinds[HOSTS]) == 16
     assert kinds[SPARK] - kinds[HOSTS] == {"full checkpoint"}
