@@ -178,7 +178,9 @@ def _fault(rng: random.Random, kind: Kind, hosts: Hosts) -> Fault:
             return Fault(kind, UNSAFE, round(rng.uniform(0.5, 3.0), 1), amount=float(rng.randrange(2)))
         case "quota":
             name = rng.choice([*QUOTAS])
-            return Fault(kind, name, seconds, amount=round(rng.uniform(*QUOTAS[name]), 1))
+            # Kafka takes a fraction of a partition and of a percent, not of a byte.
+            digits = 0 if name.endswith("byte_rate") else 1
+            return Fault(kind, name, seconds, amount=round(rng.uniform(*QUOTAS[name]), digits))
     raise ValueError(kind)
 
 
