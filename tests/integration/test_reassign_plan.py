@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,10 @@ def hosted(shown: list[tuple[int, ...]]) -> Counter[int]:
 
 
 @pytest.fixture(scope="module")
-def planning(three_brokers: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Planning:
-    return Planning(three_brokers, tmp_path_factory.mktemp("plans"))
+def planning(three_brokers: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planning]:
+    found = Planning(three_brokers, tmp_path_factory.mktemp("plans"))
+    with closing(found.admin):
+        yield found
 
 
 @pytest.mark.long
@@ -179,13 +182,14 @@ def test_several_goals_are_one_plan_and_a_second_one_is_empty(tmp_path: Path) ->
     try:
         cluster.up()
         planning = Planning(cluster, tmp_path)
-        topic = planning.create(*[(1, 2)] * 4, sizes=[SIZE] * 4)
-        goals = ("--drain", "1", "--fix-racks", "--balance", "--topics", topic)
-        found, _ = planning.planned(*goals)
-        planning.carry_out(found)
-        # Broker 3 is the only one of its rack.
-        planning.await_replicas(topic, lambda shown: hosted(shown) == {2: 2, 3: 4, 4: 2})
-        assert planning.plan(*goals) == (0, "Nothing is to be done: all is as asked.\n", "")
+        with closing(planning.admin):
+            topic = planning.create(*[(1, 2)] * 4, sizes=[SIZE] * 4)
+            goals = ("--drain", "1", "--fix-racks", "--balance", "--topics", topic)
+            found, _ = planning.planned(*goals)
+            planning.carry_out(found)
+            # Broker 3 is the only one of its rack.
+            planning.await_replicas(topic, lambda shown: hosted(shown) == {2: 2, 3: 4, 4: 2})
+            assert planning.plan(*goals) == (0, "Nothing is to be done: all is as asked.\n", "")
     finally:
         cluster.down()
 

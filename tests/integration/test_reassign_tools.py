@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,10 @@ def without_throttles(told: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def tools(three_brokers: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    return Tools(three_brokers, tmp_path_factory.mktemp("plans"))
+def tools(three_brokers: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    found = Tools(three_brokers, tmp_path_factory.mktemp("plans"))
+    with closing(found.admin):
+        yield found
 
 
 @pytest.fixture(autouse=True)
