@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -11,11 +12,13 @@ import httpx2
 import pytest
 from confluent_kafka import Producer
 from kafka import __version__ as kafka_python
+from kafka.errors import KafkaConnectionError
 
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.deletions import TopicDeletions
 from spark_ordered_kafka.kafka.logs import DeletedRecords, PartitionLogs
+from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.local import LocalCluster
 from tests.chaos.servers import paused
 from tests.integration.controllers import InProcess
@@ -141,3 +144,42 @@ def test_a_broker_that_nothing_is_needed_of_is_not_waited_for(
         with paused(partial(stop, name), partial(start, name)):
             assert admin.log_ends(topic_name, [0])[0].offset == 0
         await_true(lambda: len(admin.brokers()) == 3, "all brokers are up")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([1], [1]),
+        ([1, 2, "hangs"], [1, 2]),
+        ([1, "fails", 2], [1, 2]),
+        ([1, 2, "is late"], [1, 2, "is late"]),
+        (["is late", 1, "hangs", "fails", 2], ["is late", 1, 2]),
+        (["fails"], None),
+        ([1, "fails"], None),
+        (["fails", 1, "is late", "fails"], None),
+    ],
+)
+def test_most_of_the_answers_are_enough(
+    kafka_cluster: LocalCluster, outcomes: list[object], expected: list[object] | None
+) -> None:
+    with closing(BrokerRequests(kafka_cluster.bootstrap_servers, TIMEOUT)) as requests:
+
+        async def answer(outcome: object) -> object:
+            if outcome == "fails":
+                raise KafkaConnectionError(outcome)
+            await requests.sleep({"hangs": 60.0, "is late": 0.1}.get(str(outcome), 0.0))
+            return outcome
+
+        def ask() -> list[object]:
+            return requests.retry(
+                lambda _: requests.most(map(answer, outcomes), 1.0),
+                time.monotonic() + TIMEOUT,
+                "ask",
+                transient=lambda _: False,
+            )
+
+        if expected is not None:
+            assert ask() == expected
+            return
+        with pytest.raises(UnavailableError, match="fails"):
+            ask()
