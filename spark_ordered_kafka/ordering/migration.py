@@ -103,7 +103,7 @@ class Overtaken:
 
 
 def overtaken(history: LayoutHistory, positions: Positions) -> list[Overtaken]:
-    """Where positions are others than a reader with a gate could have reached; one row for each partition left behind.
+    """One row for each partition with unread records while later ones of their keys are read; a reader with a gate has none.
 
     Such keys are out of order in what was read so far, whatever reads the rest.
     """
