@@ -252,7 +252,7 @@ def test_a_foreign_writer_that_began_while_partitions_were_made_is_seen_before_w
     # A broker that is away does not make it fence once more, nor try for ever.
     away = p.Failed(930.0, ErrorCode.REQUEST_TIMED_OUT, "away", True)
     running, todo = walk(running, away)
-    assert todo == (p.Pause(TIMING.backoff), p.DetectForeignProducers(960.0))
+    assert todo == (p.Pause(TIMING.retry), p.DetectForeignProducers(960.0))
     assert isinstance(walk(running, replace(away, at=960.0))[1][0], p.RollBack)
 
 

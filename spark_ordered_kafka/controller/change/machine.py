@@ -304,12 +304,13 @@ def _failed(running: Running, event: Failed, timing: Timing) -> Answer:
     if event.at >= running.deadline:
         return _too_late(running, timing, event.message)
     if change.step not in CLOSED_STEPS:
+        # No writer waits. Kafka may refuse at once for a minute, as while a quota is used up.
         if running.prepared:
-            return running, (Pause(timing.backoff), DetectForeignProducers(running.deadline))
+            return running, (Pause(timing.retry), DetectForeignProducers(running.deadline))
         deadline = running.deadline
         running, instructions = _started(running, Started(event.at), timing)
         instructions = tuple(_until(deadline, instruction) for instruction in instructions)
-        return replace(running, deadline=deadline), (Pause(timing.backoff), *instructions)
+        return replace(running, deadline=deadline), (Pause(timing.retry), *instructions)
     # Nothing read before the failure may be used: listing, fence and boundaries are exact only together.
     step: ChangeStep = "closing" if change.ordered else "boundaries"
     change = replace(change, step=step, fenced=0)
