@@ -108,33 +108,6 @@ def test_topics_change_while_a_quota_holds_creations_up(
     await_true(grows, "it grows")
 
 
-@pytest.mark.long
-def test_deleting_records_that_waits_for_a_follower_holds_nothing_else_up(
-    three_brokers: LocalCluster, topic_name: str
-) -> None:
-    servers = three_brokers.bootstrap_servers
-    # Less than the nine seconds after which brokers do without the follower.
-    with closing(KafkaAdmin(servers, timeout=6.0)) as admin:
-        admin.create_topic(topic_name, {0: [one.id for one in admin.brokers()]}, {})
-        produced = Producer({"bootstrap.servers": servers})
-        produced.produce(topic_name, b"value")
-        assert produced.flush(TIMEOUT) == 0
-        (described,) = admin.describe_topics([topic_name])[topic_name].partitions
-        follower = f"broker-{next(one for one in described.replicas if one != described.leader)}"
-        done: list[object] = []
-        logs = PartitionLogs(admin.requests, timeout=TIMEOUT)
-        deleting = threading.Thread(target=lambda: done.append(logs.delete_records(topic_name, {0: 1})))
-        answered = 0
-        with paused(lambda: three_brokers.pause(follower), lambda: three_brokers.resume(follower)):
-            deleting.start()
-            while deleting.is_alive():
-                admin.log_ends(topic_name, [0])
-                answered += 1
-        deleting.join(TIMEOUT)
-    assert answered > 0
-    assert done == [{0: DeletedRecords(1)}]
-
-
 @pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "has died"])
 def test_a_broker_that_nothing_is_needed_of_is_not_waited_for(
     three_brokers: LocalCluster, topic_name: str, hangs: bool
@@ -190,3 +163,30 @@ def test_most_of_the_answers_are_enough(
             return
         with pytest.raises(UnavailableError, match="fails"):
             ask()
+
+
+@pytest.mark.long
+def test_deleting_records_that_waits_for_a_follower_holds_nothing_else_up(
+    three_brokers: LocalCluster, topic_name: str
+) -> None:
+    servers = three_brokers.bootstrap_servers
+    # Less than the nine seconds after which brokers do without the follower.
+    with closing(KafkaAdmin(servers, timeout=6.0)) as admin:
+        admin.create_topic(topic_name, {0: [one.id for one in admin.brokers()]}, {})
+        produced = Producer({"bootstrap.servers": servers})
+        produced.produce(topic_name, b"value")
+        assert produced.flush(TIMEOUT) == 0
+        (described,) = admin.describe_topics([topic_name])[topic_name].partitions
+        follower = f"broker-{next(one for one in described.replicas if one != described.leader)}"
+        done: list[object] = []
+        logs = PartitionLogs(admin.requests, timeout=TIMEOUT)
+        deleting = threading.Thread(target=lambda: done.append(logs.delete_records(topic_name, {0: 1})))
+        answered = 0
+        with paused(lambda: three_brokers.pause(follower), lambda: three_brokers.resume(follower)):
+            deleting.start()
+            while deleting.is_alive():
+                admin.log_ends(topic_name, [0])
+                answered += 1
+        deleting.join(TIMEOUT)
+    assert answered > 0
+    assert done == [{0: DeletedRecords(1)}]
