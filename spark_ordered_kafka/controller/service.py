@@ -133,10 +133,9 @@ class ControllerService:
         )
         self.access = Access(settings.authentication, settings.authorization, lambda: self._rights.table())
         self._session = Session(settings.zookeeper, timeout=settings.request_timeout, on_lost=self._wake.set)
-        self._session.connect(
-            settings.startup_timeout, (*FIXED_PATHS, REVIEWS, BROKERS, AUTOSCALE, *REASSIGNMENT_PATHS)
-        )
+        paths = (*FIXED_PATHS, REVIEWS, BROKERS, AUTOSCALE, *REASSIGNMENT_PATHS)
         try:
+            self._session.connect(settings.startup_timeout, paths)
             self.admin, cluster_id = reach_kafka(settings, deadline, self._stop)
         except OrderedKafkaError:
             self._session.close()

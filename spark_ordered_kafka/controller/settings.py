@@ -22,8 +22,8 @@ class Timing:
     """Limits in seconds. ``creating``: partitions made and led, or ``creating_each`` for every new one if that is more (a
     broker makes up to 200 logs a second); ``closing``: how long writers may be blocked;
     ``drain``: how long open transactions may take to finish; ``backoff``: pause between polls;
-    ``retry``: pause before what failed is tried again, while no writer waits; ``leader_wait``: how long a request for the leader waits for
-    one, less than the clients' timeout of 10 s."""
+    ``retry``: pause before what failed is tried again, while no writer waits; ``leader_wait``: how long a request for the
+    leader waits for one, less than the clients' timeout of 10 s."""
 
     creating: float = 60.0
     creating_each: float = 0.06

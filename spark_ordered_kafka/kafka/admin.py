@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.leaders import (
     CHUNK,
-    controller_of,
+    ask_controller,
     existing_topics,
     list_offsets,
     metadata_of_all,
@@ -304,11 +303,8 @@ class KafkaAdmin:
         return self.requests.retry(attempt, self._until(deadline), what)
 
     async def _brokers(self, deadline: float) -> tuple[Broker, ...]:
-        metadata = await self.requests.metadata([], None, deadline)
-        if not metadata.brokers:
-            # A broker has answered, so one lives: it has just started, and its own metadata does not show it yet.
-            raise kafka_errors.StaleMetadata("the broker that was asked knows of none")
-        found = (Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in metadata.brokers)
+        rows = await self.requests.brokers(deadline)
+        found = (Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in rows)
         return tuple(sorted(found, key=lambda broker: broker.id))
 
     async def _describe_topics(
@@ -319,10 +315,7 @@ class KafkaAdmin:
 
     def _change(self, request: Any, results: Any, what: str) -> None:
         async def attempt(deadline: float) -> None:
-            controller = await controller_of(self.requests, deadline)
-            response = await self.requests.send(
-                request, controller, deadline, timeout=self._timeout, apart=True
-            )
+            response = await ask_controller(self.requests, request, deadline, timeout=self._timeout)
             for result in results(response):
                 check_mutation(result, response.throttle_time_ms)
 

@@ -12,7 +12,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteTopicsRequest
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
-from spark_ordered_kafka.kafka.leaders import controller_of, existing_topics
+from spark_ordered_kafka.kafka.leaders import ask_controller, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerCalls, check_mutation
 
 _TOPIC_IDS_VERSION = 6
@@ -55,8 +55,7 @@ class TopicDeletions(BrokerCalls):
         request = DeleteTopicsRequest(
             topics=[asked], timeout_ms=int(1000 * self._timeout), min_version=_TOPIC_IDS_VERSION
         )
-        controller = await controller_of(self._requests, deadline)
-        response = await self._requests.send(request, controller, deadline, timeout=self._timeout, apart=True)
+        response = await ask_controller(self._requests, request, deadline, timeout=self._timeout)
         for result in response.responses:
             if result.error_code != kafka_errors.UnknownTopicIdError.errno:
                 check_mutation(result, response.throttle_time_ms)

@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import ElectionType, ElectLeadersRequest
 
 from spark_ordered_kafka.errors import RequestError
-from spark_ordered_kafka.kafka.leaders import controller_of
+from spark_ordered_kafka.kafka.leaders import ask_controller
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
 from spark_ordered_kafka.kafka.rows import Answer, ask_rows, by_topic, placed
 from spark_ordered_kafka.kafka.values import PartitionId
@@ -49,8 +49,7 @@ async def _elect(
         topic_partitions=[asked(topic=topic, partitions=p) for topic, p in by_topic(places).items()],
         timeout_ms=timeout_ms,
     )
-    controller = await controller_of(requests, deadline)
-    response = await requests.send(request, controller, deadline, apart=True)
+    response = await ask_controller(requests, request, deadline)
     if response.error_code != 0:
         raise broker_error(response.error_code)
     return {

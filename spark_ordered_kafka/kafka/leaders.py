@@ -12,6 +12,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
+from spark_ordered_kafka.kafka.bootstrap import REQUEST_TIMEOUT
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
 from spark_ordered_kafka.kafka.values import PROPAGATION, PartitionId
 
@@ -57,13 +58,18 @@ def list_offsets(
     )
 
 
-async def controller_of(requests: BrokerRequests, deadline: float) -> int:
-    """The broker to which what changes the cluster is sent; raises a retriable error while there is none."""
+async def ask_controller(
+    requests: BrokerRequests, request: Any, deadline: float, *, timeout: float = REQUEST_TIMEOUT
+) -> Any:
+    """The response of Kafka's controller; raises a retriable error while there is none, and as :meth:`BrokerRequests.send`.
+
+    It may come late, so nothing else waits for it (D-484).
+    """
     # Brokers in KRaft mode name any live broker and pass requests on; in ZooKeeper mode it is the controller.
     metadata = await requests.metadata([], None, deadline)
     if metadata.controller_id == NO_LEADER:
         raise kafka_errors.NodeNotReadyError("the cluster has no controller")
-    return int(metadata.controller_id)
+    return await requests.send(request, int(metadata.controller_id), deadline, timeout=timeout, apart=True)
 
 
 class _NotInMetadataError(kafka_errors.UnknownTopicOrPartitionError):  # type: ignore[misc]
@@ -171,8 +177,6 @@ async def _leaders(
 ) -> dict[PartitionId, tuple[int, int]]:
     """Leader epoch and leader of each partition, the newest that some brokers know."""
     brokers = await requests.broker_ids(deadline)
-    if not brokers:
-        raise kafka_errors.StaleMetadata("the broker that was asked knows of none")
     # One that has died or hangs is in the metadata for some seconds more, and may lead none of these.
     views = await requests.most(
         (

@@ -9,7 +9,7 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
 from spark_ordered_kafka.errors import RequestError
-from spark_ordered_kafka.kafka.leaders import controller_of
+from spark_ordered_kafka.kafka.leaders import ask_controller
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 from spark_ordered_kafka.kafka.rows import Answer, ask_rows, by_topic, chunks, placed
 from spark_ordered_kafka.kafka.values import PartitionId, Reassignment
@@ -98,8 +98,7 @@ class Reassignments(BrokerCalls):
         }
 
     async def _sent(self, request: Any, deadline: float) -> Any:
-        controller = await controller_of(self._requests, deadline)
-        response = await self._requests.send(request, controller, deadline, apart=True)
+        response = await ask_controller(self._requests, request, deadline)
         if response.error_code != 0:
             raise broker_error(response.error_code, response.error_message)
         return response

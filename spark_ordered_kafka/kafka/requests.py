@@ -228,7 +228,7 @@ class BrokerRequests:
         return outcomes
 
     async def most(self, coroutines: Iterable[Awaitable[T]], patience: float) -> list[T]:
-        """Results of more than half of the coroutines, and of those others that end within ``patience`` seconds after.
+        """Results of more than half of the coroutines (one or more), and of others that end within ``patience`` seconds after.
 
         Raises the error because of which there is no such majority.
         """
@@ -278,9 +278,17 @@ class BrokerRequests:
         rows: list[Any] = (await self.send(request, None, deadline)).coordinators
         return rows
 
+    async def brokers(self, deadline: float) -> list[Any]:
+        """Rows of the live brokers, as one of them knows them; raises StaleMetadata if it knows of none."""
+        rows: list[Any] = (await self.metadata([], None, deadline)).brokers
+        if not rows:
+            # A broker has answered, so one lives: it has just started, and its own metadata does not show it yet.
+            raise kafka_errors.StaleMetadata("the broker that was asked knows of none")
+        return rows
+
     async def broker_ids(self, deadline: float) -> list[int]:
-        """The live brokers, as one of them knows them."""
-        return [row.node_id for row in (await self.metadata([], None, deadline)).brokers]
+        """The ids of :meth:`brokers`."""
+        return [row.node_id for row in await self.brokers(deadline)]
 
     def close(self) -> None:
         """Close the connections and end the network loop. Calls under way fail with UnavailableError."""

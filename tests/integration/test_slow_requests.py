@@ -46,6 +46,13 @@ def exhausted(cluster: LocalCluster, create: Callable[[str], bool]) -> Iterator[
         _limit(cluster, None)
 
 
+def is_done(change: Callable[[], None]) -> bool:
+    with suppress(UnavailableError):
+        change()
+        return True
+    return False
+
+
 def replicas(admin: KafkaAdmin, partitions: int) -> dict[int, list[int]]:
     return {partition: [admin.brokers()[0].id] for partition in range(partitions)}
 
@@ -55,10 +62,7 @@ def test_a_quota_on_creations_holds_up_creations_alone(kafka_cluster: LocalClust
     with closing(KafkaAdmin(kafka_cluster.bootstrap_servers, timeout=3.0)) as admin:
 
         def create(topic: str) -> bool:
-            with suppress(UnavailableError):
-                admin.create_topic(topic, replicas(admin, _MANY), {})
-                return True
-            return False
+            return is_done(partial(admin.create_topic, topic, replicas(admin, _MANY), {}))
 
         topic_id = admin.describe_topics([topic_name])[topic_name].topic_id
         with exhausted(kafka_cluster, create):
@@ -71,14 +75,8 @@ def test_a_quota_on_creations_holds_up_creations_alone(kafka_cluster: LocalClust
                 admin.create_partitions(topic_name, 2, [replicas(admin, 1)[0]])
             with pytest.raises(UnavailableError, match="controller_mutation_rate"):
                 TopicDeletions(admin.requests, timeout=3.0).delete(topic_name, topic_id)
-
-        def grow() -> bool:
-            with suppress(UnavailableError):
-                admin.create_partitions(topic_name, 2, [replicas(admin, 1)[0]])
-                return True
-            return False
-
-        await_true(grow, "partitions are created before what was owed is worked off")
+        grow = partial(admin.create_partitions, topic_name, 2, [replicas(admin, 1)[0]])
+        await_true(lambda: is_done(grow), "partitions are created before what was owed is worked off")
 
 
 @pytest.mark.long
@@ -182,7 +180,7 @@ def test_deleting_records_that_waits_for_a_follower_holds_nothing_else_up(
         logs = PartitionLogs(admin.requests, timeout=TIMEOUT)
         deleting = threading.Thread(target=lambda: done.append(logs.delete_records(topic_name, {0: 1})))
         answered = 0
-        with paused(lambda: three_brokers.pause(follower), lambda: three_brokers.resume(follower)):
+        with paused(partial(three_brokers.pause, follower), partial(three_brokers.resume, follower)):
             deleting.start()
             while deleting.is_alive():
                 admin.log_ends(topic_name, [0])

@@ -107,9 +107,9 @@ def connect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeout
 
 
 def reconnect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeout: float) -> None:
-    """Open a new session if kazoo has given up.
+    """Open a session if there is none: kazoo has not begun, or has given up.
 
-    It does so after a failed SASL authentication, also when only the connection broke during it.
+    It gives up after a failed SASL authentication, also when only the connection broke during it.
     """
     if client.client_state in _CLOSED:
         client.stop()

@@ -99,21 +99,16 @@ class Session:
 
         Where the connection breaks meanwhile, all is done again, for ``timeout`` seconds.
         """
-        deadline = time.monotonic() + timeout
-        open_, remaining = zookeeper.connect, timeout
+        deadline, remaining = time.monotonic() + timeout, timeout
         while True:
             try:
-                open_(self.client, self._settings, ROOT, remaining)
-                self._create(paths)
-                return
+                zookeeper.reconnect(self.client, self._settings, ROOT, remaining)
+                return self._create(paths)
             except UnavailableError as error:
                 remaining = round(deadline - time.monotonic(), 1)
                 if remaining <= 0:
-                    self.client.stop()
-                    self.client.close()
                     raise
                 _log.info("connecting to ZooKeeper is tried again: %s", error)
-                open_ = zookeeper.reconnect
 
     def _create(self, paths: Sequence[str]) -> None:
         for path in paths:
