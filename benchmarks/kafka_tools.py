@@ -11,6 +11,7 @@ from spark_ordered_kafka.local.jars import KAFKA_VERSIONS, SLF4J_BINDING, Downlo
 from spark_ordered_kafka.local.java import SMALL_JVM, classpath, find_java
 
 _CLASSES = {
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",

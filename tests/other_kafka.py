@@ -32,7 +32,8 @@ _CREATED_AGAIN = (
 _MOVED = "a topic does not grow while one of its partitions moves (REASSIGNMENT_IN_PROGRESS)"
 _CHECKED_LATE = "brokers do not look at values of configurations before they create the topic"
 _PREVIEW = {
-    "test_members_of_the_consumer_protocol_are_known": "groups of KIP-848 are a preview, and are not switched on"
+    "test_members_of_the_consumer_protocol_are_known": "groups of KIP-848 are a preview, and are not switched on",
+    "test_share_groups_are_no_consumer_groups": "there are no share groups",
 }
 DIFFERENT = {
     "3.9.2": _PREVIEW,

@@ -35,6 +35,9 @@ _OFFSET_FETCH = {"min_version": 8, "max_version": 9}
 
 _DEAD = "Dead"
 
+# Protocol types of consumer groups in a listing; those without one hold offsets that were committed without a membership.
+_CONSUMERS = ("consumer", "")
+
 _AnswerT = TypeVar("_AnswerT")
 
 
@@ -87,7 +90,9 @@ class ConsumerGroups(BrokerCalls):
         return self._retry(partial(self._committed, topic, without), what)
 
     def listed(self, *, without: str) -> dict[str, str]:
-        """group -> Kafka's name of its state, of all groups, without those whose names begin with ``without``.
+        """group -> Kafka's name of its state, of all consumer groups, without those whose names begin with ``without``.
+
+        As in ``kafka-consumer-groups --list``, neither share groups nor those of Kafka Connect or Kafka Streams are among them.
 
         Raises:
             RequestError: the groups may not be listed.
@@ -143,7 +148,12 @@ class ConsumerGroups(BrokerCalls):
     async def _states(self, deadline: float) -> dict[str, str]:
         brokers, _ = await self._coordinators(deadline)
         listings = await self._requests.gather(self._listing(broker, deadline) for broker in brokers)
-        return {row.group_id: row.group_state for listing in listings for row in listing}
+        return {
+            row.group_id: row.group_state
+            for listing in listings
+            for row in listing
+            if row.protocol_type in _CONSUMERS
+        }
 
     async def _of_all(
         self,

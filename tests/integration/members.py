@@ -24,7 +24,10 @@ def conf(cluster: LocalCluster, group: str, **more: Any) -> dict[str, Any]:
     return (
         streams.conf(cluster, group_id=group)
         | own
-        | {name if name == "on_commit" else name.replace("_", "."): value for name, value in more.items()}
+        | {
+            name if name == "on_commit" or name.endswith("_cb") else name.replace("_", "."): value
+            for name, value in more.items()
+        }
     )
 
 

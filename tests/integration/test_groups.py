@@ -10,9 +10,12 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.client.consumer import OrderedConsumer
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.group_admin import GroupAdmin
 from spark_ordered_kafka.client.schemas import AlterTopicRequest, PartitionPosition
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
 from spark_ordered_kafka.local import LocalCluster
@@ -320,8 +323,29 @@ def test_groups_and_topics_that_are_not_there(
     assert numbers(rows_of(client, group, other)) == [(None, 0, 0)] * 2
     assert cli("groups", "describe", "--group", "nobody")[::2] == (
         1,
-        "error: GROUP_ID_NOT_FOUND: group 'nobody' does not exist\n",
+        "error: GROUP_ID_NOT_FOUND: consumer group 'nobody' does not exist\n",
     )
+
+
+def test_share_groups_are_no_consumer_groups(
+    cluster: LocalCluster, client: ControllerClient, topic_name: str
+) -> None:
+    topic, group, reading = create(cluster, topic_name, 1), unique_name("share"), unique_name("g")
+    commit(cluster, reading, topic, {0: 0})
+    asked = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--group", group)
+    read = kafka_tool("kafka-console-share-consumer", *asked, "--timeout-ms", "3000")
+    assert "Processed a total of 0 messages" in read.stderr, read.stderr
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as theirs:
+        assert group in {one["group_id"] for one in theirs.list_groups(types_filter=["share"])}
+    for listed in (
+        client.groups().groups,
+        GroupAdmin({"bootstrap.servers": cluster.bootstrap_servers}).groups(),
+    ):
+        names = {one.group for one in listed}
+        assert (group in names, reading in names) == (False, True)
+    with pytest.raises(RequestError, match=f"consumer group '{group}' does not exist") as refused:
+        client.group_positions(group)
+    assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_only_topics_under_management_and_only_positions(

@@ -57,7 +57,7 @@ class GroupPositions:
             self._topics.record(topic)
         found = self._groups.describe(group)
         if found is None:
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group!r} does not exist")
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"consumer group {group!r} does not exist")
         if topic is not None:
             if _is_ledger(group, topic):
                 raise invalid_request(
