@@ -66,6 +66,7 @@ DIFFERENT = {
                 "test_every_broker_knows_a_topic_once_it_is_created",
                 "test_names_end_no_line_of_the_log",
                 "test_another_topic_of_the_same_name_is_not_what_was_meant",
+                "test_a_topic_created_again_is_not_taken_for_the_old_one",
                 "test_a_topic_that_was_created_again",
                 "test_a_log_that_really_ends_before_is_lost",
                 "test_a_look_at_many_topics_is_one_request",

@@ -11,11 +11,12 @@ import pytest
 from confluent_kafka import Message
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.checker import Report
 from spark_ordered_kafka.client.sending import OpenTransaction
-from tests.integration.members import Member, Room, exact
+from tests.integration.members import Member, Room
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, await_true
-from tests.streams import NumberedWriter, create, raw_records
+from tests.streams import NumberedWriter, create, judged, raw_records
 
 MANUAL: dict[str, Any] = {"enable_auto_commit": False}
 
@@ -61,16 +62,22 @@ class Desk:
         return found
 
     def copy_rest(self, producer: OrderedProducer, *members: Member) -> None:
-        """Until the copy has everything, or more; where that does not come, what is missing is told."""
+        """Until the copy has everything, or more; where that does not come, says what is missing and where members stand."""
+        rounds = 0
 
         def done() -> bool:
+            nonlocal rounds
+            rounds += 1
             found = [self._some(member, producer) for member in members]
             return not any(found) and self.copied() >= self.writer.written
 
         try:
             await_true(done, "everything copied")
         finally:
-            exact(self.records(), self.writer.written)
+            standing = [
+                (len(one.messages), one.consumer.position(one.consumer.assignment())) for one in members
+            ]
+            assert self._report().violations == 0, (self._report(), f"{rounds} rounds", standing)
 
     def take(self, member: Member, producer: OrderedProducer) -> bool:
         """Read and produce what there is."""
@@ -87,6 +94,9 @@ class Desk:
 
     def copied(self) -> int:
         return len(self.records())
+
+    def _report(self) -> Report:
+        return judged(self.records(), self.writer.written)
 
     def records(self) -> list[Message]:
         await_stable(self.room.cluster, self.target)
