@@ -138,13 +138,23 @@ def _views(
         try:
             return [_managed(client, wanted[0])]
         except RequestError as error:
-            if error.code not in _NO_TOPIC:
+            if not _is_missing(error):
                 raise
     if not wanted:
         return list(_all_managed(client, [one.topic for one in client.topics().topics]).values())
-    found = _found(client, wanted, exclude_internal, if_exists)
-    views = _all_managed(client, [one.topic for one in found if one.managed])
-    return [views.get(one.topic, one) for one in found]
+    rows: dict[str, TopicView | KafkaTopicView | RequestError] = {}
+    rows |= {one.topic: one for one in _found(client, wanted, exclude_internal, if_exists=True)}
+    # Also those that another tool has deleted, whose error says so.
+    rows |= _all_managed(client, chosen((one.topic for one in client.topics().topics), wanted))
+    if if_exists:
+        return [one for _, one in sorted(rows.items()) if not _is_missing(one)]
+    if not rows:
+        raise _unknown(wanted)
+    return [one for _, one in sorted(rows.items())]
+
+
+def _is_missing(view: TopicView | KafkaTopicView | RequestError) -> bool:
+    return isinstance(view, RequestError) and view.code in _NO_TOPIC
 
 
 def _found(
@@ -157,13 +167,17 @@ def _found(
     )
     if not names:
         if wanted and not if_exists:
-            shown = ", ".join(map(repr, wanted))
-            raise RequestError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic that you may describe is or matches {shown}"
-            )
+            raise _unknown(wanted)
         return []
     every = len(names) == len(everything.topics)
     return client.kafka_topics([] if every else names, configs=True).topics
+
+
+def _unknown(wanted: Sequence[str]) -> RequestError:
+    shown = ", ".join(map(repr, wanted))
+    return RequestError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic that you may describe is or matches {shown}"
+    )
 
 
 def _all_managed(client: ControllerClient, topics: Sequence[str]) -> dict[str, TopicView | RequestError]:

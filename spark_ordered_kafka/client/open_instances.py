@@ -8,6 +8,9 @@ import sys
 import threading
 from collections.abc import Callable
 
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.ranges import LogRanges
+
 # The rest is the application's.
 _SHARE = 0.75
 _LEAST = 4
@@ -74,3 +77,14 @@ class OpenInstances:
 
 OPEN_INSTANCES = OpenInstances()
 os.register_at_fork(after_in_child=OPEN_INSTANCES.reset)
+
+
+def met_cluster(connection: Connection) -> str:
+    """The id of the cluster; its brokers count for :data:`OPEN_INSTANCES` from now on.
+
+    Raises UnavailableError when no broker answers.
+    """
+    with LogRanges(connection) as ranges:
+        cluster = ranges.cluster()
+    OPEN_INSTANCES.brokers = max(OPEN_INSTANCES.brokers, len(cluster.nodes))
+    return str(cluster.cluster_id)

@@ -15,19 +15,18 @@ from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra, ra
 from spark_ordered_kafka.client.confluent_calls import ConfluentCalls
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.counts import WriterCounts
-from spark_ordered_kafka.client.open_instances import OPEN_INSTANCES
+from spark_ordered_kafka.client.open_instances import met_cluster
 from spark_ordered_kafka.client.options import merged, producer_options
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
 from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.sending import commit_offsets, sender_settings
 from spark_ordered_kafka.client.topic_sender import TopicSender
-from spark_ordered_kafka.client.topics import check_cluster
+from spark_ordered_kafka.client.topics import checked_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
 from spark_ordered_kafka.client.waits import deadline_of, limit_of, patience_at_end
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.errors import ConfigError, RebalancedError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
-from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.parsing import topic_name
 
 _FOREVER = -1
@@ -266,12 +265,9 @@ class OrderedProducer(ConfluentCalls):
             if (sender := self._senders.get(topic)) is not None:
                 return sender
             managed = self._controller.topic(topic).cluster_id
-            if self._cluster_id is None:
-                with LogRanges(connection) as ranges:
-                    cluster = ranges.cluster()
-                OPEN_INSTANCES.brokers = max(OPEN_INSTANCES.brokers, len(cluster.nodes))
-                self._cluster_id = str(cluster.cluster_id)
-            check_cluster(connection, managed, self._cluster_id)
+            self._cluster_id = checked_cluster(
+                connection, managed, self._cluster_id, partial(met_cluster, connection)
+            )
             self._check_open()
             name = lease_name(self._controller, topic)
             sender = TopicSender(topic, name, self._settings, self._backlog, self._outbox)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -205,17 +205,24 @@ class TopicDirectory:
         return self._layouts[topic]
 
     def _check_cluster(self, answer: LayoutHistoryView) -> None:
-        if self._cluster_id is None:
-            self._cluster_id = self.ranges.cluster_id()
-        check_cluster(self._connection, answer.cluster_id, self._cluster_id)
+        managed = answer.cluster_id
+        self._cluster_id = checked_cluster(
+            self._connection, managed, self._cluster_id, self.ranges.cluster_id
+        )
 
 
 def _question(layouts: TopicLayouts, partitions: Collection[int]) -> LogQuestion:
     return LogQuestion(partitions, layouts.removed, layouts.reached)
 
 
-def check_cluster(connection: Connection, managed: str, found: str) -> None:
-    """Raises ConfigError when the controller manages another Kafka cluster than the brokers are."""
+def checked_cluster(connection: Connection, managed: str, known: str | None, ask: Callable[[], str]) -> str:
+    """The id of the cluster that the brokers are: the ``known`` one, if that is the ``managed`` one, else what ``ask`` returns.
+
+    Brokers may have been set up anew at the same addresses since it became known.
+
+    Raises ConfigError when the controller manages another Kafka cluster.
+    """
+    found = known if known == managed else ask()
     if managed != found:
         raise ConfigError(
             "option controller.url",
@@ -223,3 +230,4 @@ def check_cluster(connection: Connection, managed: str, found: str) -> None:
             f"this controller manages the Kafka cluster {managed}, but kafka.bootstrap.servers"
             f" ({connection.bootstrap_servers}) leads to {found}",
         )
+    return found

@@ -37,21 +37,14 @@ from spark_ordered_kafka.kafka.replica_ends import ReplicaEnds
 _RETRY = 0.5
 
 
-def reach_kafka(
-    settings: ControllerSettings, deadline: float, stop: threading.Event
-) -> tuple[KafkaAdmin, str]:
-    """A client of Kafka, and the cluster's id; tries until ``deadline`` (monotonic seconds) or ``stop``.
+def reach_kafka(settings: ControllerSettings, deadline: float, stop: threading.Event) -> KafkaAdmin:
+    """A client of Kafka; tries until ``deadline`` (monotonic seconds) or ``stop``.
 
     Raises UnavailableError then, and at once what trying again would not help against.
     """
     while True:
         try:
-            admin = KafkaAdmin(settings.kafka, timeout=settings.request_timeout)
-            try:
-                return admin, admin.cluster_id()
-            except OrderedKafkaError:
-                admin.close()
-                raise
+            return KafkaAdmin(settings.kafka, timeout=settings.request_timeout)
         except OrderedKafkaError as error:
             if not error.retriable:
                 raise

@@ -136,13 +136,13 @@ class ControllerService:
         paths = (*FIXED_PATHS, REVIEWS, BROKERS, AUTOSCALE, *REASSIGNMENT_PATHS)
         try:
             self._session.connect(settings.startup_timeout, paths)
-            self.admin, cluster_id = reach_kafka(settings, deadline, self._stop)
+            self.admin = reach_kafka(settings, deadline, self._stop)
         except OrderedKafkaError:
             self._session.close()
             raise
         znodes = Znodes(self._session)
         self._set_up_access(read_timeout)
-        self._set_up_topics(znodes, cluster_id, read_timeout)
+        self._set_up_topics(znodes, read_timeout)
         self._set_up_changes(znodes)
         self._set_up_replicas(znodes, read_timeout)
         self._set_up_background(znodes)
@@ -184,10 +184,10 @@ class ControllerService:
         )
         self.access.log_source()
 
-    def _set_up_topics(self, znodes: Znodes, cluster_id: str, read_timeout: float) -> None:
+    def _set_up_topics(self, znodes: Znodes, read_timeout: float) -> None:
         timeout = self.settings.request_timeout
         earlier = EarlierLayouts(TopicConfigs(self.admin.requests, read_timeout), self._clock, read_timeout)
-        self.topics = Topics(self.admin, znodes, cluster_id, earlier)
+        self.topics = Topics(self.admin, znodes, earlier)
         self.cluster_topics = ClusterTopics(self.admin, znodes, read_timeout, self._clock)
         self.diagnosis = Diagnosis(
             self.settings, self.id, self._session, znodes, self.admin, self._clock, read_timeout

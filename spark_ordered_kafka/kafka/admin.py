@@ -67,9 +67,10 @@ class KafkaAdmin:
         self.chunk = chunk
         self.requests = BrokerRequests(kafka, timeout)
 
+    @property
     def cluster_id(self) -> str:
-        """Kafka's id of the cluster."""
-        return str(self._read(partial(self.requests.metadata, [], None), "read the cluster id").cluster_id)
+        """Kafka's id of the cluster, as of the last answer: brokers may be set up anew at the same addresses."""
+        return self.requests.cluster_id
 
     def brokers(self) -> tuple[Broker, ...]:
         """The live brokers, sorted by id; at least one."""

@@ -256,12 +256,23 @@ class BrokerRequests:
         """Let the network loop do other things for a while."""
         await self._manager.net.sleep(seconds)
 
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster, as of the last metadata that came, also such as kafka-python asked for by itself."""
+        return str(self._manager.cluster.cluster_id)
+
     async def metadata(self, topics: Iterable[str] | None, node: int | None, deadline: float) -> Any:
         """``MetadataResponse`` of broker ``node`` (None: of any) for ``topics`` (None: all)."""
         wanted = (
             None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         )
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        found = await self._metadata(request, node, deadline)
+        # kafka-python's own requests may come later: a cluster that was set up anew would be taken for the one before.
+        self._manager.cluster.cluster_id = found.cluster_id
+        return found
+
+    async def _metadata(self, request: Any, node: int | None, deadline: float) -> Any:
         if node is None:
             asked = self.start(self.send(request, None, deadline))
             try:

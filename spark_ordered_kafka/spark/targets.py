@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.topics import check_cluster
+from spark_ordered_kafka.client.topics import checked_cluster
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.property_checks import check_writer
@@ -38,12 +38,15 @@ def give_back(connection: Connection, name: LeasedName) -> None:
 
 
 def _ask(connection: Connection, topic: str | None) -> None:
-    cluster_id = _cluster_id(connection)
+    known = _cluster_id(connection)
     with ControllerClient.of(connection) as controller:
         if topic is None:
             controller.topics()
         else:
-            check_cluster(connection, controller.topic(topic).cluster_id, cluster_id)
+            managed = controller.topic(topic).cluster_id
+            if managed != known:
+                _cluster_id.cache_clear()
+            checked_cluster(connection, managed, known, partial(_cluster_id, connection))
 
 
 _ask_once = lru_cache(maxsize=64)(_ask)

@@ -41,7 +41,7 @@ def test_cluster(admin: KafkaAdmin, kafka_cluster: LocalCluster) -> None:
     assert broker.rack is None
     client = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     theirs = client.describe_cluster(request_timeout=servers.TIMEOUT).result(servers.TIMEOUT)
-    assert admin.cluster_id() == theirs.cluster_id
+    assert admin.cluster_id == theirs.cluster_id
 
 
 def test_reads_end_at_an_earlier_deadline(admin: KafkaAdmin, topic_name: str) -> None:

@@ -42,12 +42,11 @@ def refuse_leaving(topic: str, record: TopicRecord) -> None:
 
 
 class Topics:
-    """Queries about topics under management. ``cluster_id`` is Kafka's."""
+    """Queries about topics under management."""
 
-    def __init__(self, admin: KafkaAdmin, znodes: Znodes, cluster_id: str, earlier: EarlierLayouts) -> None:
+    def __init__(self, admin: KafkaAdmin, znodes: Znodes, earlier: EarlierLayouts) -> None:
         self._admin = admin
         self._znodes = znodes
-        self._cluster_id = cluster_id
         self._earlier = earlier
 
     def record(self, topic: str) -> tuple[TopicRecord, int]:
@@ -97,7 +96,7 @@ class Topics:
         answer = view(
             schemas.TopicView,
             topic_summary(topic, record, change),
-            cluster_id=self._cluster_id,
+            cluster_id=self._admin.cluster_id,
             last_change=finished,
             stray_partitions=stray_partitions(layouts, len(partitions)),
             partitions=partitions,
@@ -204,7 +203,7 @@ class Topics:
         return schemas.LayoutHistoryView(
             topic=topic,
             topic_id=record.topic_id,
-            cluster_id=self._cluster_id,
+            cluster_id=self._admin.cluster_id,
             hash=record.hash,
             ordered_delivery=record.ordered_delivery,
             initial_partition_count=record.initial_partition_count,
@@ -226,7 +225,7 @@ class Topics:
         return schemas.WriterLayoutView(
             topic=topic,
             topic_id=record.topic_id,
-            cluster_id=self._cluster_id,
+            cluster_id=self._admin.cluster_id,
             hash=record.hash,
             ordered_delivery=record.ordered_delivery,
             initial_partition_count=record.initial_partition_count,
