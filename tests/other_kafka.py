@@ -34,6 +34,14 @@ _CHECKED_LATE = "brokers do not look at values of configurations before they cre
 _PREVIEW = {
     "test_members_of_the_consumer_protocol_are_known": "groups of KIP-848 are a preview, and are not switched on",
     "test_share_groups_are_no_consumer_groups": "there are no share groups",
+    **dict.fromkeys(
+        (
+            "test_nothing_is_placed_on_a_cordoned_broker_unless_it_is_named",
+            "test_plans_leave_a_cordoned_broker_as_it_is_and_empty_it_on_request",
+            "test_no_replica_is_moved_into_a_cordoned_log_directory",
+        ),
+        "brokers cannot be cordoned (KIP-1066)",
+    ),
 }
 DIFFERENT = {
     "3.9.2": _PREVIEW,

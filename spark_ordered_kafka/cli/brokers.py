@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from spark_ordered_kafka.cli.completion import complete_broker
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, KafkaConfigOption, broker_conf
 from spark_ordered_kafka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.schemas import BrokerView
 
 app = command_group("brokers")
 
@@ -34,10 +37,15 @@ def list_brokers(
         brokers = client.brokers()
     columns = ("BROKER", "RACK", "STATE", "HOSTED", "MAX PARTITIONS", "CAPACITY", "EXCESS")
     rows = [
-        (b.id, b.rack, "up" if b.alive else "down", b.hosted, b.max_partitions, b.capacity, b.excess)
-        for b in brokers.brokers
+        (b.id, b.rack, _state(b), b.hosted, b.max_partitions, b.capacity, b.excess) for b in brokers.brokers
     ]
     common.print_rows(brokers, columns, rows, output)
+
+
+def _state(broker: BrokerView) -> str:
+    if not broker.alive:
+        return "down"
+    return "up, cordoned" if broker.cordoned else "up"
 
 
 @app.command("guard-rails")

@@ -114,6 +114,12 @@ def _print_data(found: LogDirList, output: common.OutputFormat, *, single: bool)
     common.print_data({"version": found.version, **broker.model_dump(mode="json")}, output)
 
 
+def _state(log_dir: LogDirView) -> str:
+    if not log_dir.is_live:
+        return f"offline: {log_dir.error}"
+    return "cordoned" if log_dir.is_cordoned else "online"
+
+
 def _print_tables(found: LogDirList) -> None:
     from spark_ordered_kafka.cli.units import shown_bytes
 
@@ -124,7 +130,7 @@ def _print_tables(found: LogDirList) -> None:
         (
             row.broker,
             one.path,
-            "online" if one.is_live else f"offline: {one.error}",
+            _state(one),
             len(one.partitions),
             shown_bytes(sum(replica.size for replica in one.partitions)),
             shown(one.usable_bytes),

@@ -283,7 +283,7 @@ class ControllerService:
         self.healer = Healer(
             settings.healing,
             HealingSampler(self.admin, settings.request_timeout, clock),
-            HealingPlans(settings.healing, self.plans, self.elections, self.admin),
+            HealingPlans(settings.healing, self.plans, self.elections, self.admin, self.capacities),
             HealingStore(session),
             ReassignmentStore(session),
             self.reviews,

@@ -12,7 +12,14 @@ from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequ
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error, refusal
 from spark_ordered_kafka.kafka.rows import as_refusal, ask_each, by_topic, chunks
-from spark_ordered_kafka.kafka.values import DirReplica, LogDir, LogDirAnswers, Replica, local_replicas
+from spark_ordered_kafka.kafka.values import (
+    DirReplica,
+    LogDir,
+    LogDirAnswers,
+    Replica,
+    are_cordoned,
+    local_replicas,
+)
 
 _UNKNOWN = -1
 
@@ -48,6 +55,15 @@ class LogDirs(BrokerCalls):
         questions = {broker: partial(self._describe, broker, topics) for broker, topics in wanted.items()}
         seconds = self._timeout if timeout is None else timeout
         return ask_each(self._requests, questions, seconds, "describe log directories")
+
+    def cordoned(self, brokers: Collection[int], *, timeout: float) -> frozenset[int]:
+        """Those of ``brokers`` that are to get no replicas (KIP-1066), as far as they answer within ``timeout`` seconds."""
+        answers = self.describe(brokers, {}, timeout=timeout)
+        return frozenset(
+            broker
+            for broker, answer in answers.items()
+            if not isinstance(answer, OrderedKafkaError) and are_cordoned(answer)
+        )
 
     def sizes(self, replicas: Iterable[Replica]) -> dict[Replica, int]:
         """Bytes of the logs of replicas, (topic, partition, broker). One that its broker does not have lacks.
@@ -173,6 +189,7 @@ def _merged(known: LogDir | None, result: Any) -> LogDir:
         replicas=replicas if known is None else known.replicas + replicas,
         total_bytes=None if result.total_bytes == _UNKNOWN else result.total_bytes,
         usable_bytes=None if result.usable_bytes == _UNKNOWN else result.usable_bytes,
+        is_cordoned=result.is_cordoned,
     )
 
 

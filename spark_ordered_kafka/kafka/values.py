@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_ordered_kafka.errors import OrderedKafkaError
@@ -79,7 +79,8 @@ class DirReplica:
 class LogDir:
     """A broker's log directory; ``error_code`` is KAFKA_STORAGE_ERROR (56) where it is offline.
 
-    ``total_bytes`` and ``usable_bytes`` are of its volume, None if not known (before Kafka 3.3, KIP-827).
+    ``total_bytes`` and ``usable_bytes`` are of its volume, None if not known (before Kafka 3.3, KIP-827). ``is_cordoned``: it
+    keeps what it has and is to get no more replicas (``cordoned.log.dirs``, KIP-1066, from Kafka 4.3 on).
     """
 
     path: str
@@ -87,11 +88,23 @@ class LogDir:
     replicas: tuple[DirReplica, ...] = ()
     total_bytes: int | None = None
     usable_bytes: int | None = None
+    is_cordoned: bool = False
 
     @property
     def online(self) -> bool:
         """Whether the broker can use it."""
         return self.error_code == 0
+
+    @property
+    def takes_replicas(self) -> bool:
+        """Whether a replica may be placed there."""
+        return self.online and not self.is_cordoned
+
+
+def are_cordoned(log_dirs: Iterable[LogDir]) -> bool:
+    """Whether a broker with these log directories is to get no replicas: each that is online is cordoned."""
+    online = [one for one in log_dirs if one.online]
+    return bool(online) and not any(one.takes_replicas for one in online)
 
 
 LogDirAnswers = Mapping[int, Sequence[LogDir] | OrderedKafkaError]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
 from spark_ordered_kafka.controller.placement.planner import Broker, Goal, Partition, Plan, Snapshot, plan
+from spark_ordered_kafka.kafka.values import LogDir
 from tests.seeds import examples
 
 SEARCHED = settings(
@@ -39,10 +40,11 @@ def clusters(
     dead: bool = False,
     factors: int = 3,
     least: tuple[int, int] = (1, 0),
+    cordoned: bool = False,
 ) -> Snapshot:
     """Brokers 0, 1, … with partitions anywhere, ``least`` of each at least.
 
-    ``down`` lets brokers be down, ``dead`` partitions be removed ones.
+    ``down`` lets brokers be down and ``cordoned`` be cordoned, ``dead`` partitions be removed ones.
     """
     count = draw(st.integers(least[0], brokers))
     if racks is None:
@@ -53,6 +55,7 @@ def clusters(
             rack=draw(racks),
             alive=not (down and broker > 0 and draw(st.integers(0, 3)) == 0),
             capacity=UNLIMITED if capacity is None else draw(capacity),
+            log_dirs=(LogDir("/x", is_cordoned=draw(st.booleans())),) if cordoned else None,
         )
         for broker in range(count)
     )
@@ -136,7 +139,7 @@ def check_sound(snapshot: Snapshot, goal: Goal) -> tuple[Plan, Snapshot]:
     assert found == plan(snapshot, goal), "not deterministic"
     shuffled = replace(snapshot, partitions=snapshot.partitions[::-1], brokers=snapshot.brokers[::-1])
     assert found.changes == plan(shuffled, goal).changes, "depends on the order of what is known"
-    alive = {broker.id for broker in snapshot.brokers if broker.alive}
+    alive = {broker.id for broker in snapshot.brokers if broker.alive and not broker.is_cordoned}
     gained = Counter(broker for change in found.changes for broker in change.added)
     places = [(change.partition.topic, change.partition.partition) for change in found.changes]
     assert places == sorted(set(places))
@@ -147,7 +150,7 @@ def check_sound(snapshot: Snapshot, goal: Goal) -> tuple[Plan, Snapshot]:
         assert len(change.log_dirs) == len(change.replicas)
         if goal.kind != "replication_factor":
             assert len(change.replicas) == len(one.replicas)
-        assert set(change.added) <= alive, "nothing goes to a broker that is down"
+        assert set(change.added) <= alive, "nothing goes to a broker that is down or cordoned"
         assert not one.moving
         assert one.leader >= 0
     for broker in snapshot.brokers:

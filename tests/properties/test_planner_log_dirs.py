@@ -26,9 +26,14 @@ SIZES = st.sampled_from([0, 1, 10, 100])
 
 @st.composite
 def brokers_with_dirs(draw: st.DrawFn) -> Snapshot:
-    """Broker 0 with directories, some offline, and partitions in them; broker 1 has replicas, too."""
+    """Broker 0 with directories, some offline or cordoned, and partitions in them; broker 1 has replicas, too."""
     paths = PATHS[: draw(st.integers(2, 3))]
-    dirs = tuple(LogDir(path, 0 if path == "/a" or draw(st.booleans()) else 56) for path in paths)
+    dirs = tuple(
+        LogDir(
+            path, 0 if path == "/a" or draw(st.booleans()) else 56, is_cordoned=draw(st.integers(0, 3)) == 0
+        )
+        for path in paths
+    )
     rows = []
     for number in range(draw(st.integers(0, 12))):
         replicas = draw(st.sampled_from([(0,), (0, 1), (1, 0), (1,)]))
@@ -50,9 +55,9 @@ def brokers_with_dirs(draw: st.DrawFn) -> Snapshot:
 
 
 def filled(snapshot: Snapshot, found: Plan, live: bool) -> dict[str, int]:
-    """Bytes by online directory of broker 0 after the plan, of live partitions or of the others."""
+    """Bytes by directory of broker 0 that takes replicas, after the plan, of live partitions or of the others."""
     moved = {c.partition.partition: c.placed[0] for c in found.changes}
-    load = {one.path: 0 for one in snapshot.brokers[0].log_dirs or () if one.online}
+    load = {one.path: 0 for one in snapshot.brokers[0].log_dirs or () if one.takes_replicas}
     for one in snapshot.partitions:
         if 0 in one.replicas and (one.status == "live") == live:
             path = moved.get(one.partition, one.log_dir_on(0))
@@ -66,14 +71,16 @@ def unmoved(snapshot: Snapshot) -> Plan:
 
 
 def check_moves(snapshot: Snapshot, found: Plan) -> None:
-    """Only replicas that are in an online directory move, and only to another one, and between directories alone."""
+    """Only replicas in an online directory move, only to another one that is not cordoned, and between directories alone."""
+    takes = {one.path for one in snapshot.brokers[0].log_dirs or () if one.takes_replicas}
     online = {one.path for one in snapshot.brokers[0].log_dirs or () if one.online}
     for change in found.changes:
         one = change.partition
         assert change.replicas == one.replicas
         assert change.placed.keys() == {0}
         assert 0 not in one.moving_log_dir
-        assert {one.log_dir_on(0), change.placed[0]} <= online
+        assert one.log_dir_on(0) in online
+        assert change.placed[0] in takes
         assert one.log_dir_on(0) != change.placed[0]
         assert [path for broker, path in zip(change.replicas, change.log_dirs, strict=True) if broker] in (
             [],
@@ -84,9 +91,9 @@ def check_moves(snapshot: Snapshot, found: Plan) -> None:
 @given(brokers_with_dirs())
 def test_a_directory_is_emptied_onto_the_others(snapshot: Snapshot) -> None:
     goal = Goal("empty_log_dirs", brokers=(0,), log_dirs=("/a",))
-    online = [one.path for one in snapshot.brokers[0].log_dirs or () if one.online]
-    if online == ["/a"]:
-        with pytest.raises(RequestError, match="has no other one that is online") as refused:
+    takes = {one.path for one in snapshot.brokers[0].log_dirs or () if one.takes_replicas}
+    if not takes - {"/a"}:
+        with pytest.raises(RequestError, match="has no other one that is online and not cordoned") as refused:
             plan(snapshot, goal)
         assert refused.value.code == ErrorCode.INVALID_REQUEST
         return
@@ -104,6 +111,8 @@ def test_directories_are_balanced_as_far_as_a_move_helps(snapshot: Snapshot) -> 
     check_moves(snapshot, found)
     for live in (True, False):
         before, after = filled(snapshot, unmoved(snapshot), live), filled(snapshot, found, live)
+        if not after:
+            continue
         assert max(after.values()) - min(after.values()) <= max(before.values()) - min(before.values())
         moved = {c.partition.partition: c.placed[0] for c in found.changes}
         movable = [

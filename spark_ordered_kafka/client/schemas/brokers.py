@@ -14,7 +14,8 @@ class BrokerView(Answer):
 
     ``hosted`` counts replicas, those that are being added or planned included; ``capacity`` is how many more the broker
     takes, ``excess`` how many it has beyond ``max_partitions``, which is tolerated. ``alive`` is false of a broker that is
-    down: it is shown while it has replicas or a limit of its own.
+    down: it is shown while it has replicas or a limit of its own. ``cordoned``: nothing is placed there, but what a request
+    names it for (KIP-1066).
     """
 
     id: int
@@ -24,6 +25,7 @@ class BrokerView(Answer):
     capacity: int
     alive: bool = True
     excess: int = 0
+    cordoned: bool = False
 
 
 class BrokerList(Answer):

@@ -29,6 +29,7 @@ class LogDirView(Result):
 
     path: str
     is_live: bool
+    is_cordoned: bool = False
     total_bytes: int | None = None
     usable_bytes: int | None = None
     partitions: list[LogDirReplica]

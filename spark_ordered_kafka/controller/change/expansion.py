@@ -69,9 +69,11 @@ class Expansion:
         counts = [factor, *sorted({len(row.replicas) for row in topic.partitions} - {factor})]
 
         def plan(headroom: Headroom) -> dict[int, list[int]]:
-            again = restored(topic, ongoing, revived, headroom.racks, headroom.capacity)
+            again = restored(topic, ongoing, revived, headroom.racks, headroom.chosen_capacity)
             gained = guards.added(current, again)
-            left = {broker: free - gained[broker] for broker, free in headroom.capacity.items()}
+            given = change.assignments is not None
+            capacity = headroom.capacity if given else headroom.chosen_capacity
+            left = {broker: free - gained[broker] for broker, free in capacity.items()}
             if change.target <= existing:
                 return again
             if change.assignments is not None:

@@ -19,13 +19,17 @@ Key = tuple[HealingKind, str]
 
 @dataclass(frozen=True)
 class Directory:
-    """A log directory: ``used`` bytes of replicas, ``free`` and ``total`` ones of its volume, None if not known."""
+    """A log directory: ``used`` bytes of replicas, ``free`` and ``total`` ones of its volume, None if not known.
+
+    What is ``cordoned`` (KIP-1066) is filled or emptied on purpose: it is not evened out with others.
+    """
 
     path: str
     online: bool = True
     used: int = 0
     free: int | None = None
     total: int | None = None
+    cordoned: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,10 @@ class BrokerSeen:
 
     @property
     def kafka_share(self) -> float | None:
-        """The part of its volumes that replicas take; None if not known."""
-        return _part([(one.used, one.total) for one in self.directories or () if one.online])
+        """The part of its volumes that replicas take, without cordoned ones; None if not known."""
+        return _part(
+            [(one.used, one.total) for one in self.directories or () if one.online and not one.cordoned]
+        )
 
     @property
     def disk_share(self) -> float | None:
@@ -154,7 +160,7 @@ def _leaders(rules: Rules, seen: Observation, margin: float) -> Iterator[Conditi
 
 def _log_dirs(rules: Rules, seen: Observation, margin: float) -> Iterator[Condition]:
     for one in seen.brokers:
-        known = [d for d in one.directories or () if one.alive and d.online and d.total]
+        known = [d for d in one.directories or () if one.alive and d.online and d.total and not d.cordoned]
         shares = {d.path: d.used / (d.total or 1) for d in known}
         if shares and max(shares.values()) - min(shares.values()) > margin * rules.disk_difference:
             fullest, emptiest = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)

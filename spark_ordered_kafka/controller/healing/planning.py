@@ -13,6 +13,7 @@ from spark_ordered_kafka.controller.healing.policy import Proposal
 from spark_ordered_kafka.controller.healing.rules import Rules
 from spark_ordered_kafka.controller.reassign.requests.elections import LeaderElections
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
+from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
@@ -51,6 +52,7 @@ class HealingPlans:
     plans: ReassignmentPlans
     elections: LeaderElections
     admin: KafkaAdmin
+    capacities: Capacities
 
     def plan(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
         """What to request for a proposal. ``rates``: bytes per second that are written, by partition.
@@ -73,13 +75,13 @@ class HealingPlans:
 
     def _reassignment(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
         also: list[FurtherPlanGoal] = list(self.rules.drain_goals) if proposal.action == "drain" else []
-        brokers = self.admin.brokers()
-        if any(broker.rack is None for broker in brokers):
+        up = self.capacities.without_limits()
+        if any(rack is None for rack in up.racks.values()):
             also = [goal for goal in also if goal != "racks"]
         topics: list[str] | None = None
         notes: tuple[str, ...] = ()
         if proposal.action in ("drain", "replace_replicas"):
-            left = {broker.id for broker in brokers} - set(proposal.brokers)
+            left = up.racks.keys() - up.cordoned - set(proposal.brokers)
             described = self.admin.describe_topics()
             without = [
                 name for name in sorted(described) if not has_place(described[name], proposal.brokers, left)

@@ -140,6 +140,7 @@ def _directories(answer: Sequence[LogDir] | OrderedKafkaError | None) -> tuple[D
             used=sum(replica.size for replica in one.replicas),
             free=one.usable_bytes,
             total=one.total_bytes,
+            cordoned=one.is_cordoned,
         )
         for one in answer
     )

@@ -8,9 +8,11 @@ is tolerated; it takes no more replicas.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.listed import listed
 
 UNLIMITED = 2**31 - 1
 """The KIP's default of ``max.broker.partitions``, and the capacity of a broker that a map of capacities lacks."""
@@ -70,6 +72,18 @@ def refusal(what: str, capacity: Mapping[int, int], first: Sequence[int] = ()) -
         ErrorCode.GUARD_RAILS,
         f"{what}: this does not fit the brokers' capacity for replicas, which is {shown(capacity, first)}",
     )
+
+
+@contextmanager
+def naming_cordoned(cordoned: Collection[int]) -> Iterator[None]:
+    """Let an error GUARD_RAILS name the brokers that have no capacity because they are cordoned."""
+    try:
+        yield
+    except RequestError as error:
+        if error.code != ErrorCode.GUARD_RAILS or not cordoned:
+            raise
+        why = f"{error.message}; cordoned (cordoned.log.dirs): {listed(sorted(cordoned), _SHOWN)}"
+        raise RequestError(error.code, why) from error
 
 
 def shown(capacity: Mapping[int, int], first: Sequence[int] = ()) -> str:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
 from spark_ordered_kafka.errors import OrderedKafkaError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.listed import listed
 
 # Seconds that a reservation outlasts its request: brokers learn of new replicas one after another.
 _GRACE_PERIOD = 5.0
+# Seconds. Of a broker that does not answer it is not known, and what is placed there waits for that broker anyway.
+_CORDONED_TIMEOUT = 2.0
 _SHOWN = 20
 
 Replicas = Mapping[int, Sequence[int]]
@@ -26,11 +29,18 @@ Replicas = Mapping[int, Sequence[int]]
 class Headroom:
     """Input of a plan: racks of the live brokers, and broker -> replicas it may still take.
 
-    A broker that is missing in ``capacity`` has no limit; one that is down and has replicas is there, too.
+    A broker that is missing in ``capacity`` has no limit; one that is down and has replicas is there, too. ``cordoned`` ones
+    take what a request names them for, as in Kafka, but are not chosen (KIP-1066).
     """
 
     racks: Mapping[int, str | None]
     capacity: Mapping[int, int]
+    cordoned: frozenset[int] = frozenset()
+
+    @property
+    def chosen_capacity(self) -> dict[int, int]:
+        """Broker -> replicas that may be placed there by choice."""
+        return {**self.capacity, **dict.fromkeys(self.cordoned, 0)}
 
 
 @dataclass
@@ -54,6 +64,7 @@ class Capacities:
         self._admin = admin
         self._limits = limits
         self._clock = clock
+        self._log_dirs = LogDirs(admin.requests, timeout=_CORDONED_TIMEOUT)
         self._lock = threading.Lock()  # guards _reservations
         self._planning = threading.Lock()
         self._reservations: dict[str, _Reservation] = {}
@@ -77,7 +88,9 @@ class Capacities:
     def reserve_all(self, owner: str, plan: Callable[[Headroom], Mapping[str, Replicas]]) -> None:
         """As :meth:`reserve`, for partitions of several topics: ``plan`` returns the replicas by topic."""
         with self._planning:
-            replicas = plan(self.headroom(owner))
+            headroom = self.headroom(owner)
+            with guards.naming_cordoned(headroom.cordoned):
+                replicas = plan(headroom)
             with self._lock:
                 self._expire()
             self.restore_reservation(owner, replicas)
@@ -130,12 +143,18 @@ class Capacities:
     def headroom(self, owner: str = "") -> Headroom:
         """Free capacity for ``owner``, including its own reservation."""
         limits = self._limits.read()
-        racks = {broker.id: broker.rack for broker in self._admin.brokers()}
+        found = self.without_limits()
         if limits.unlimited:
-            return Headroom(racks, {})
+            return found
         hosted = self._hosted(owner)
-        known = racks.keys() | hosted.keys()
-        return Headroom(racks, guards.capacities({broker: limits.of(broker) for broker in known}, hosted))
+        known = found.racks.keys() | hosted.keys()
+        capacity = guards.capacities({broker: limits.of(broker) for broker in known}, hosted)
+        return replace(found, capacity=capacity)
+
+    def without_limits(self) -> Headroom:
+        """As :meth:`headroom`, if no broker had a limit."""
+        racks = {broker.id: broker.rack for broker in self._admin.brokers()}
+        return Headroom(racks, {}, self._log_dirs.cordoned(racks, timeout=_CORDONED_TIMEOUT))
 
     def brokers(self) -> schemas.BrokerList:
         """The live brokers, and those that have replicas or a limit of their own."""
@@ -157,11 +176,12 @@ class Capacities:
         if not validate_only:
             self._limits.set(broker, view.rack, max_partitions)
         limit = self._limits.default if max_partitions is None else max_partitions
-        return _view(broker, view.rack, view.alive, view.hosted, limit)
+        return _view(broker, view.rack, view.alive, view.hosted, limit, view.cordoned)
 
     def _views(self) -> dict[int, schemas.BrokerView]:
         limits = self._limits.read()
         racks = {broker.id: broker.rack for broker in self._admin.brokers()}
+        cordoned = self._log_dirs.cordoned(racks, timeout=_CORDONED_TIMEOUT)
         hosted = self._hosted("")
         records = limits.records
         return {
@@ -172,6 +192,7 @@ class Capacities:
                 broker in racks,
                 hosted.get(broker, 0),
                 limits.of(broker),
+                broker in cordoned,
             )
             for broker in sorted(racks.keys() | records.keys() | hosted.keys())
         }
@@ -205,7 +226,9 @@ class Capacities:
                 del self._reservations[owner]
 
 
-def _view(broker: int, rack: str | None, alive: bool, hosted: int, limit: int) -> schemas.BrokerView:
+def _view(
+    broker: int, rack: str | None, alive: bool, hosted: int, limit: int, cordoned: bool
+) -> schemas.BrokerView:
     return schemas.BrokerView(
         id=broker,
         rack=rack,
@@ -214,4 +237,5 @@ def _view(broker: int, rack: str | None, alive: bool, hosted: int, limit: int) -
         max_partitions=limit,
         capacity=max(0, limit - hosted),
         excess=max(0, hosted - limit),
+        cordoned=cordoned,
     )

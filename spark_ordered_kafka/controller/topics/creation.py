@@ -145,7 +145,7 @@ class TopicCreator:
         plan = partial(self._assignments, request)
         if existing:
             # Perhaps an earlier copy of this request created it; then the brokers count its replicas already.
-            assignments = plan(Headroom({broker.id: broker.rack for broker in self._admin.brokers()}, {}))
+            assignments = plan(self._capacities.without_limits())
         else:
             assignments = self._capacities.reserve(_owner(request.topic), request.topic, plan)
         creation = CreationRecord(
@@ -188,10 +188,10 @@ class TopicCreator:
         replicas = place(
             brokers,
             1 if request.partitions is None else request.partitions,
-            min(3, len(brokers)) if factor is None else factor,
+            min(3, max(1, len(brokers.keys() - headroom.cordoned))) if factor is None else factor,
             # Spreads small topics as well as Kafka's random start, and is repeatable (D-173).
             start=zlib.crc32(request.topic.encode()) % max(1, len(brokers)),
-            capacity=headroom.capacity,
+            capacity=headroom.chosen_capacity,
         )
         return dict(enumerate(replicas))
 

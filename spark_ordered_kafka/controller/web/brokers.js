@@ -11,6 +11,8 @@ import { badge, button, heading, meter, panel, polled, problem } from "./parts.j
 import { state } from "./store.js";
 import { Table } from "./table.js";
 
+const CORDONED = "It keeps what it has, and nothing more is placed there (cordoned.log.dirs).";
+
 /** @param {HTMLElement} root @returns {() => void} */
 export function brokers(root) {
   const failed = h("div", {});
@@ -18,7 +20,7 @@ export function brokers(root) {
   const table = new Table("Brokers", [
     { label: "Broker", width: "5rem", cell: (row) => h("strong", {}, row.id) },
     { label: "Rack", width: "minmax(4rem, 1fr)", cell: (row) => row.rack ?? "–" },
-    { label: "State", width: "5rem", cell: (row) => row.alive ? badge("alive", "good") : badge("down", "bad") },
+    { label: "State", width: "6rem", cell: (row) => !row.alive ? badge("down", "bad") : row.cordoned ? badge("cordoned", "warn", CORDONED) : badge("alive", "good") },
     { label: "Replicas", width: "6rem", end: true, cell: (row) => count(row.hosted) },
     { label: "Limit", width: "minmax(9rem, 2fr)", wide: true, cell: (row) => row.max_partitions >= UNLIMITED ? "none" : [
       meter(row.hosted, row.max_partitions, `Replicas of broker ${row.id}`),
@@ -29,7 +31,7 @@ export function brokers(root) {
   const dirs = new Table("Log directories", [
     { label: "Broker", width: "5rem", cell: (row) => row.broker },
     { label: "Log directory", width: "minmax(8rem, 3fr)", cell: (row) => h("code", { title: row.path }, row.path) },
-    { label: "State", width: "6rem", cell: (row) => row.is_live ? badge("live", "good") : badge(row.error, "bad", row.error_message ?? "") },
+    { label: "State", width: "6rem", cell: (row) => !row.is_live ? badge(row.error, "bad", row.error_message ?? "") : row.is_cordoned ? badge("cordoned", "warn", CORDONED) : badge("live", "good") },
     { label: "Replicas", width: "6rem", end: true, wide: true, cell: (row) => count(row.partitions.length) },
     { label: "Size", width: "6rem", end: true, cell: (row) => bytes(row.size) },
     { label: "Disk", width: "16rem", wide: true, cell: (row) => row.total_bytes === null ? "–" : [

@@ -71,10 +71,11 @@ def check(goal: Goal, snapshot: Snapshot) -> None:
     _check_brokers(goal, brokers)
     alive = [broker for broker in snapshot.brokers if broker.alive]
     if goal.kind in ("drain", "replace_replicas") and all(
-        broker.id in (goal.brokers or ()) for broker in alive
+        broker.id in (goal.brokers or ()) or broker.is_cordoned for broker in alive
     ):
         raise invalid_request(
-            f"brokers has the value {_value(goal.brokers or ())}: no other broker is up that could take the replicas"
+            f"brokers has the value {_value(goal.brokers or ())}: no other broker is up, and not cordoned, that could take the "
+            "replicas"
         )
     if "racks" in (goal.kind, *(goal.also or ())):
         field = "goal" if goal.kind == "racks" else "also"
@@ -112,6 +113,12 @@ def _check_brokers(goal: Goal, brokers: dict[int, Broker]) -> None:
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"brokers has the value {broker}, which is down: up are {_value(sorted(up))}",
             )
+    cordoned = [broker for broker in goal.brokers or () if brokers[broker].is_cordoned]
+    if goal.kind == "spread" and cordoned:
+        raise invalid_request(
+            f"brokers has the value {_value(cordoned)}, which {'is' if len(cordoned) == 1 else 'are'} cordoned: nothing is to be "
+            "placed there until cordoned.log.dirs is taken back"
+        )
     if goal.kind == "empty_log_dirs" and len(goal.brokers or ()) != 1:
         raise invalid_request(
             f"brokers has the value {_value(goal.brokers or ())}: name the one broker whose log_dirs are to be emptied"
@@ -137,9 +144,12 @@ def _check_log_dirs(goal: Goal, brokers: Iterable[Broker]) -> None:
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"log_dirs has the value {path!r}, which is offline on broker {broker.id}: nothing can be read from it",
                 )
-        if goal.log_dirs is not None and not [p for p in online if online[p] and p not in goal.log_dirs]:
+        if goal.log_dirs is not None and all(
+            one.path in goal.log_dirs or not one.takes_replicas for one in broker.log_dirs
+        ):
             raise invalid_request(
-                f"log_dirs has the value {_value(goal.log_dirs)}: broker {broker.id} has no other one that is online"
+                f"log_dirs has the value {_value(goal.log_dirs)}: broker {broker.id} has no other one that is online and not "
+                "cordoned"
             )
 
 

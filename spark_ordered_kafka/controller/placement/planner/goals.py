@@ -41,8 +41,8 @@ def replace_replicas(table: Table, brokers: Collection[int]) -> list[str]:
 
 
 def _move_off(table: Table, brokers: Collection[int], needs: dict[int, list[int]], what: str) -> list[str]:
-    """Move replicas from ``brokers`` as ``needs`` says, to all others."""
-    targets = [broker for broker in table.alive if broker not in brokers]
+    """Move replicas from ``brokers`` as ``needs`` says, to all others that are not cordoned."""
+    targets = [broker for broker in table.alive if broker not in brokers and broker not in table.cordoned]
     racks = {table.rack[broker] for broker in targets}
     fewer = 0
     for partition, going in needs.items():

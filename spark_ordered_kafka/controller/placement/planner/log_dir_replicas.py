@@ -23,9 +23,10 @@ def empty(snapshot: Snapshot, broker: Broker, emptied: Collection[str]) -> Place
     """
     placed: Placements = {}
     free = _Free(broker)
+    targets = {one.path for one in broker.log_dirs or () if one.takes_replicas}.difference(emptied)
     for pool in _pools(snapshot):
         dirs = _contents(pool, broker)
-        load = {path: load for path, load in _loads(pool, broker).items() if path not in emptied}
+        load = {path: load for path, load in _loads(pool, broker).items() if path in targets}
         going = [replica for path in dirs if path in emptied for replica in dirs[path]]
         for replica in sorted(going, key=lambda one: (-one[0], one[1:])):
             size, topic, partition = replica
@@ -46,14 +47,16 @@ def empty(snapshot: Snapshot, broker: Broker, emptied: Collection[str]) -> Place
 def balance(snapshot: Snapshot, broker: Broker) -> Placements:
     """Give each of a broker's log directories its part of the bytes, within ``TOLERANCE``, or as near as moves come.
 
+    What is in cordoned ones stays there.
+
     The parts are those of the volumes, or equal ones where some volume is not known.
     """
     placed: Placements = {}
     free = _Free(broker)
-    share = shares({one.path: one.total_bytes for one in broker.log_dirs or () if one.online})
+    share = shares({one.path: one.total_bytes for one in broker.log_dirs or () if one.takes_replicas})
     for pool in _pools(snapshot):
-        dirs = {path: sorted(replicas) for path, replicas in _contents(pool, broker).items()}
-        load = {path: size for path, (size, _) in _loads(pool, broker).items()}
+        dirs = {path: sorted(replicas) for path, replicas in _contents(pool, broker).items() if path in share}
+        load = {path: size for path, (size, _) in _loads(pool, broker).items() if path in share}
         where = {replica: path for path, replicas in dirs.items() for replica in replicas}
         now = dict(where)
         mean = attainable_mean(sum(load.values()), (replica[0] for replica in where), len(load))

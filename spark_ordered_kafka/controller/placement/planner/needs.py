@@ -146,10 +146,11 @@ def _place_greedily(
 
 def _too_few(table: Table, partition: int, brokers: int, what: str) -> RequestError:
     one = table.of(partition)
+    taking = "up and not cordoned" if table.cordoned else "up"
     return RequestError(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         f"{what}: partition {one.partition} of topic {one.topic!r} has {len(one.replicas)} replicas, more than there are "
-        f"brokers left that are up ({brokers})",
+        f"brokers left that are {taking} ({brokers})",
     )
 
 

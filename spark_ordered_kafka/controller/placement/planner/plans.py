@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from spark_ordered_kafka.controller.placement.guards import naming_cordoned
 from spark_ordered_kafka.controller.placement.planner import goals
 from spark_ordered_kafka.controller.placement.planner import log_dir_replicas as log_dirs
 from spark_ordered_kafka.controller.placement.planner.checks import check, check_fields
@@ -33,7 +34,8 @@ def plan(snapshot: Snapshot, goal: Goal) -> Plan:
     if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
         placed = _plan_log_dirs(snapshot, goal)
     else:
-        warnings += _reassign(table, snapshot, goal)
+        with naming_cordoned([table.ids[broker] for broker in table.cordoned]):
+            warnings += _reassign(table, snapshot, goal)
     changed = _changes(table, placed)
     sizes = [size for change in changed for size in _copied(change)]
     known = [size for size in sizes if size is not None]
@@ -51,7 +53,7 @@ def plan(snapshot: Snapshot, goal: Goal) -> Plan:
 def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
     """Reach the goals one after another on the same table; each keeps what those before it have reached (D-300)."""
     named = [table.index[broker] for broker in goal.brokers or ()]
-    left = table.alive
+    left = [broker for broker in table.alive if broker not in table.cordoned]
     warnings: list[str] = []
     if goal.kind in ("drain", "replace_replicas"):
         left = [broker for broker in left if broker not in named]
@@ -77,7 +79,9 @@ def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
             warnings.append(f"numbers of replicas and bytes are not evened out: {why}")
             goals.leaders(table, among)
     elif "leaders" in wanted:
-        goals.leaders(table, among)
+        # A cordoned broker may lead what it has.
+        kept = [] if goal.kind in ("drain", "replace_replicas") or among is named else sorted(table.cordoned)
+        goals.leaders(table, [*among, *kept])
     return warnings
 
 
@@ -117,17 +121,22 @@ def _plan_log_dirs(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:
 
 
 def _warnings(snapshot: Snapshot, goal: Goal) -> list[str]:
+    named = set(goal.brokers or ())
     moving = [one for one in snapshot.partitions if one.moving]
     without = [one for one in snapshot.partitions if one.leader < 0 and not one.moving]
     moving_log_dir = []
     if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
-        named = set(goal.brokers or ())
         without = []
         moving = [one for one in moving if named.intersection(one.replicas)]
         moving_log_dir = [
             one for one in snapshot.partitions if named.intersection(one.moving_log_dir) and not one.moving
         ]
     warnings = []
+    cordoned = [one.id for one in snapshot.brokers if one.alive and one.is_cordoned and one.id not in named]
+    if cordoned and goal.kind not in ("leaders", "empty_log_dirs", "balance_log_dirs"):
+        warnings.append(
+            f"cordoned, so they keep what they have and get nothing: brokers {listed(cordoned, _SHOWN)}"
+        )
     for rows, why in (
         (moving, "being reassigned already"),
         (without, "without a leader"),

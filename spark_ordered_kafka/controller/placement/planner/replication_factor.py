@@ -26,7 +26,7 @@ def change_factor(table: Table, snapshot: Snapshot, factor: int) -> None:
         {p: table.of(p) for p in table.movable},
         factor,
         retired={} if most is None else dict.fromkeys(deleted, most),
-        capacity={broker.id: broker.capacity for broker in alive},
+        capacity={broker.id: broker.room for broker in alive},
     )
     for partition, brokers in planned.items():
         table.put(partition, [table.index[broker] for broker in brokers])

@@ -20,7 +20,8 @@ class Table:
     as a rack of its own.
 
     Attributes:
-        ids: broker id by index, ascending; ``index`` the other way round. ``alive`` has the indexes of live brokers.
+        ids: broker id by index, ascending; ``index`` the other way round. ``alive`` has the indexes of live brokers, ``cordoned``
+            of those among them that are to get no replicas.
         rack: rack by broker.
         partitions: sorted by topic and number. ``replicas``, ``size`` (bytes, 0 where not known), ``rate`` (bytes per second
             written), ``floor`` (racks that the partition is to be on at least) belong to them by index.
@@ -36,7 +37,8 @@ class Table:
         self.index = {broker: number for number, broker in enumerate(self.ids)}
         self.alive = [n for n, b in enumerate(self.ids) if b in known and known[b].alive]
         self.racked = has_racks({self.ids[n]: known[self.ids[n]].rack for n in self.alive})
-        self.room = [known[b].capacity if b in known and known[b].alive else 0 for b in self.ids]
+        self.cordoned = {n for n in self.alive if known[self.ids[n]].is_cordoned}
+        self.room = [known[b].room if b in known else 0 for b in self.ids]
         self.volume = [known[b].volume if b in known else None for b in self.ids]
         self.free = [known[b].free if b in known else None for b in self.ids]
         self.free_in_one = [known[b].free_in_one if b in known else None for b in self.ids]

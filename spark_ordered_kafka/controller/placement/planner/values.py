@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from spark_ordered_kafka.client.schemas.base import PartitionStatus
 from spark_ordered_kafka.client.schemas.reassignments import FurtherPlanGoal, PlanGoal
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
-from spark_ordered_kafka.kafka.values import LogDir
+from spark_ordered_kafka.kafka.values import LogDir, are_cordoned
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker that is up, or has replicas.
 
-    ``rack`` is None where it is not set or not known, ``capacity`` counts the replicas that it may still take.
-    ``log_dirs`` is None where the broker did not answer.
+    ``rack`` is None where it is not set or not known, ``capacity`` counts the replicas that it may still take by the guard
+    rails. ``log_dirs`` is None where the broker did not answer.
     """
 
     id: int
@@ -25,19 +25,29 @@ class Broker:
     log_dirs: tuple[LogDir, ...] | None = None
 
     @property
+    def is_cordoned(self) -> bool:
+        """Whether it keeps what it has, and is to get no replicas (KIP-1066)."""
+        return are_cordoned(self.log_dirs or ())
+
+    @property
+    def room(self) -> int:
+        """How many replicas a plan may give it."""
+        return 0 if self.is_cordoned or not self.alive else self.capacity
+
+    @property
     def volume(self) -> int | None:
         """Bytes of the volumes of its online log directories; None: not known."""
         return _sum([one.total_bytes for one in self.log_dirs or () if one.online])
 
     @property
     def free(self) -> int | None:
-        """Bytes that are left on them; None: not known."""
-        return _sum([one.usable_bytes for one in self.log_dirs or () if one.online])
+        """Bytes that are left for further replicas; None: not known."""
+        return _sum([one.usable_bytes for one in self.log_dirs or () if one.takes_replicas])
 
     @property
     def free_in_one(self) -> int | None:
-        """Bytes that are left in the log directory that has most; None: no one is online."""
-        return max((one.usable_bytes or 0 for one in self.log_dirs or () if one.online), default=None)
+        """Bytes that are left in the log directory that has most; None: none takes replicas."""
+        return max((one.usable_bytes or 0 for one in self.log_dirs or () if one.takes_replicas), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,17 +206,20 @@ def _check_path(
         raise _refusal(row, f"{shown} an absolute path is needed")
     if isinstance(answer, OrderedKafkaError):
         raise answer
-    online = {one.path: one.online for one in answer}
-    if row.log_dir not in online:
+    log_dir = {one.path: one for one in answer}.get(row.log_dir)
+    if log_dir is None:
         raise _refusal(
             row,
-            f"{shown} of log directories of broker {row.broker} {known_are(list(online))}",
+            f"{shown} of log directories of broker {row.broker} {known_are([one.path for one in answer])}",
             ErrorCode.LOG_DIR_NOT_FOUND,
         )
-    if not online[row.log_dir]:
+    if not log_dir.online:
         raise _refusal(row, f"{shown} it is offline", ErrorCode.KAFKA_STORAGE_ERROR)
-    if held.get(_replica(row), NO_REPLICA).path is None:
+    there = held.get(_replica(row), NO_REPLICA).path
+    if there is None:
         raise missing((row.topic, row.partition), row.broker, answer)
+    if log_dir.is_cordoned and there != row.log_dir:
+        raise _refusal(row, f"{shown} it is cordoned", ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
 def _replica(row: schemas.ReplicaLogDir) -> Replica:

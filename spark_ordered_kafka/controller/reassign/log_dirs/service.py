@@ -104,6 +104,7 @@ def _dir_view(broker: int, row: LogDir) -> schemas.LogDirView:
     view = schemas.LogDirView(
         path=row.path,
         is_live=row.online,
+        is_cordoned=row.is_cordoned,
         total_bytes=row.total_bytes,
         usable_bytes=row.usable_bytes,
         partitions=[

@@ -177,7 +177,7 @@ class ReplicationFactors:
             held,
             0 if item.replication_factor is None else item.replication_factor,
             retired=self._retired(item.topic, record),
-            capacity=headroom.capacity,
+            capacity=headroom.chosen_capacity,
         )
 
     def _retired(self, topic: str, record: TopicRecord) -> dict[int, int]:

@@ -300,18 +300,24 @@ def _check_log_dirs(row: PartitionReassignment, log_dirs: Sequence[str], known: 
             raise _refusal(
                 row, f"has a log_dir on broker {broker}, which does not tell: {answer}", answer.code
             )
-        online = {one.path: one.online for one in answer}
-        if path not in online:
+        log_dir = {one.path: one for one in answer}.get(path)
+        if log_dir is None:
             raise _refusal(
                 row,
-                f"has the log_dir {path[:250]!r}: broker {broker} has {', '.join(map(repr, online))}",
+                f"has the log_dir {path[:250]!r}: broker {broker} has {', '.join(repr(one.path) for one in answer)}",
                 ErrorCode.LOG_DIR_NOT_FOUND,
             )
-        if not online[path]:
+        if not log_dir.online:
             raise _refusal(
                 row,
                 f"has the log_dir {path[:250]!r}, which is offline on broker {broker}",
                 ErrorCode.KAFKA_STORAGE_ERROR,
+            )
+        if log_dir.is_cordoned and path != _where((row.topic, row.partition), broker, known.held):
+            raise _refusal(
+                row,
+                f"has the log_dir {path[:250]!r}, which is cordoned on broker {broker}",
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             )
 
 
