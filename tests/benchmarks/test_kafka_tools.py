@@ -50,7 +50,7 @@ def test_a_tool_that_hangs_is_ended() -> None:
 def test_unknown_tools_and_versions_are_named() -> None:
     with pytest.raises(
         ConfigError,
-        match="tool has the value 'kafka-topics': give one of kafka-features, kafka-log-dirs, kafka-re",
+        match="tool has the value 'kafka-topics': give one of kafka-console-share-consumer, kafka-features, ",
     ):
         kafka_tool("kafka-topics")
     with pytest.raises(ConfigError, match=r"version has the value '2\.8': give one of 4"):
