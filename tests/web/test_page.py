@@ -195,13 +195,16 @@ def test_every_view_is_accessible(browsing: Browsing, url: str, topic: str, dark
     assert visit.violations() == []
 
 
-def test_no_view_is_wider_than_a_phone(browsing: Browsing, url: str, topic: str) -> None:
+def test_no_view_is_wider_than_its_window(browsing: Browsing, url: str, topic: str) -> None:
     visit = browsing.visit(url, size=PHONE)
     for view in (*VIEWS, f"topics/{topic}", f"groups/readers of {topic}"):
         visit.go(view)
         visit.page.locator("main .empty:has-text('Not known yet')").first.wait_for(state="hidden")
         assert visit.overflow() <= 0, view
         visit.picture(f"{(view or 'overview').partition('/')[0]}{'-one' if '/' in view else ''}-phone")
+        for width in (701, 768, 1024, 1100, PHONE[0]):
+            visit.page.set_viewport_size({"width": width, "height": PHONE[1]})
+            await_true(lambda: visit.overflow() <= 0, f"{view} fits into {width} pixels")
 
 
 def test_the_keyboard_is_enough(browsing: Browsing, controller: InProcess, url: str) -> None:

@@ -7,7 +7,7 @@
  * @property {(row: T) => import("./dom.js").Child | import("./dom.js").Child[]} cell
  * @property {string} [width] as in grid-template-columns
  * @property {boolean} [end] aligned to the end, for numbers
- * @property {boolean} [wide] left out on narrow screens
+ * @property {boolean} [wide] left out where not all columns fit, the widest one first
  */
 
 import { h, replace } from "./dom.js";
@@ -16,16 +16,33 @@ const ROW_HEIGHT = 34;
 /** Rows from which on a table has a scroll bar of its own. */
 const MANY = 150;
 const MARGIN = 10;
-const NARROW = window.matchMedia("(max-width: 700px)");
+/** Between columns, in rem, as in parts.css. */
+const GAP = 1.25;
 
 let tables = 0;
 
 /**
- * A width in proportion to the least one that was wanted, so that all columns fit.
- * @param {string | undefined} width
+ * The least width of a column, in rem.
+ * @param {Column<any>} column
  */
-function narrow(width) {
-  return `minmax(0, ${/([0-9.]+)rem/.exec(width ?? "")?.[1] ?? 5}fr)`;
+const least = (column) => Number(/([0-9.]+)rem/.exec(column.width ?? "")?.[1] ?? 5);
+
+/** @param {Column<any>[]} columns */
+const needed = (columns) => columns.reduce((sum, column) => sum + least(column) + GAP, -GAP);
+
+/**
+ * The columns that fit, or all that are never left out.
+ * @param {Column<any>[]} columns
+ * @param {number} room in rem
+ */
+function fitting(columns, room) {
+  const leaving = columns.filter((column) => column.wide).sort((one, other) => least(one) - least(other));
+  let left = columns;
+  while (needed(left) > room && leaving.length > 0) {
+    const widest = leaving.pop();
+    left = left.filter((column) => column !== widest);
+  }
+  return left;
 }
 
 /** @template T */
@@ -50,7 +67,8 @@ export class Table {
     this.note = h("p", { class: "empty", id: `empty-${tables}` }, empty);
     this.whole = h("div", { class: "table-frame" }, this.element, this.note);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
-    NARROW.addEventListener("change", () => { this.shown = ""; this.draw(); });
+    // In a frame of its own: what is drawn may change the size again.
+    new ResizeObserver(() => requestAnimationFrame(() => this.draw())).observe(this.whole);
     this.set([]);
   }
 
@@ -89,17 +107,21 @@ export class Table {
   }
 
   draw() {
-    const columns = this.columns.filter((column) => !(column.wide && NARROW.matches));
+    // Before it is in the document it has no width.
+    const room = (this.element.clientWidth || Infinity) / parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const columns = fitting(this.columns, room);
+    const isNarrow = needed(columns) > room;
     let [from, to] = [0, this.rows.length];
     if (this.many) {
       const height = this.element.clientHeight || 600;
       from = Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - MARGIN);
       to = Math.min(this.rows.length, Math.ceil((this.element.scrollTop + height) / ROW_HEIGHT) + MARGIN);
     }
-    const shown = `${from}-${to}-${columns.length}`;
+    const shown = `${from}-${to}-${columns.length}-${isNarrow}`;
     if (shown === this.shown) return;
     this.shown = shown;
-    const template = columns.map((column) => NARROW.matches ? narrow(column.width) : column.width ?? "1fr").join(" ");
+    // In proportion to the least widths, where these do not fit.
+    const template = columns.map((column) => isNarrow ? `minmax(0, ${least(column)}fr)` : column.width ?? "1fr").join(" ");
     this.element.style.setProperty("--columns", template);
     replace(this.head, columns.map((column) =>
       h("div", { role: "columnheader", class: column.end ? "cell end" : "cell" }, column.label)));
