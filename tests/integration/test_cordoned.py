@@ -109,7 +109,7 @@ def test_plans_leave_a_cordoned_broker_as_it_is_and_empty_it_on_request(
     with cordoned(three_brokers, client, 3):
         plan = client.plan_reassignment(schemas.ReassignmentPlanRequest(goal="balance", topics=[topic_name]))
         assert plan.partitions == []
-        assert plan.warnings == ["cordoned, so they keep what they have and get nothing: brokers 3"]
+        assert plan.warnings == ["cordoned, so they get nothing: brokers 3"]
         code, _, told = cli("reassign", "plan", "--spread-onto", "3", "--topics", topic_name)
         assert (code, "brokers has the value 3, which is cordoned" in told) == (1, True), told
         assert "up, cordoned" in cli("brokers", "list")[1]

@@ -26,7 +26,10 @@ def cordoned_up(snapshot: Snapshot) -> set[int]:
 @st.composite
 def goals(draw: st.DrawFn, snapshot: Snapshot) -> Goal:
     named = tuple(draw(st.lists(st.sampled_from(alive(snapshot)), min_size=1, unique=True)))
-    further: list[tuple[FurtherPlanGoal, ...] | None] = [None, ("balance",)]
+    further: list[tuple[FurtherPlanGoal, ...] | None] = [None, ("balance",), ("leaders",)]
+    has_racks = all(broker.rack is not None for broker in snapshot.brokers if broker.alive)
+    if has_racks:
+        further += [("racks",), ("racks", "balance")]
     also = draw(st.sampled_from(further))
     possible = [
         Goal("balance"),
@@ -35,7 +38,7 @@ def goals(draw: st.DrawFn, snapshot: Snapshot) -> Goal:
         Goal("spread", brokers=named, also=also),
         Goal("replication_factor", replication_factor=draw(st.integers(1, len(alive(snapshot))))),
     ]
-    return draw(st.sampled_from(possible))
+    return draw(st.sampled_from([*possible, Goal("racks")] if has_racks else possible))
 
 
 @given(clusters(brokers=5, down=True, dead=True, cordoned=True, least=(2, 0)), st.data())
@@ -52,10 +55,10 @@ def test_no_plan_gives_a_cordoned_broker_anything(snapshot: Snapshot, data: st.D
         assert is_said == (refused.code == ErrorCode.GUARD_RAILS and bool(cordoned_up(snapshot)))
         return
     kept = set(cordoned(snapshot)) - set(goal.brokers or ())
-    if goal.kind in ("balance", "drain"):
+    if goal.kind in ("balance", "drain") and "racks" not in (goal.also or ()):
         for before, now in zip(snapshot.partitions, after.partitions, strict=True):
             assert kept.intersection(before.replicas) <= set(now.replicas), "it keeps what it has"
-    said = [one for one in found.warnings if one.startswith("cordoned, so they keep")]
+    said = [one for one in found.warnings if one.startswith("cordoned, so they get nothing")]
     assert len(said) == (goal.kind != "leaders" and bool(kept & cordoned_up(snapshot)))
 
 

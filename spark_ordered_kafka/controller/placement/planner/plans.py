@@ -53,10 +53,11 @@ def plan(snapshot: Snapshot, goal: Goal) -> Plan:
 def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
     """Reach the goals one after another on the same table; each keeps what those before it have reached (D-300)."""
     named = [table.index[broker] for broker in goal.brokers or ()]
-    left = [broker for broker in table.alive if broker not in table.cordoned]
+    leaving = named if goal.kind in ("drain", "replace_replicas") else []
+    staying = [broker for broker in table.alive if broker not in leaving]
+    left = [broker for broker in staying if broker not in table.cordoned]
     warnings: list[str] = []
-    if goal.kind in ("drain", "replace_replicas"):
-        left = [broker for broker in left if broker not in named]
+    if leaving:
         move_off = goals.drain if goal.kind == "drain" else goals.replace_replicas
         warnings = move_off(table, set(named))
     elif goal.kind == "spread":
@@ -70,18 +71,18 @@ def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
     if "racks" in (goal.also or ()):
         warnings = _spread_over_racks(table, goal, left, named, warnings)
     # Of the further goals alone: what is named belongs to the first one.
-    among = named if named and goal.kind in ("balance", "leaders") else left
+    by_name = bool(named) and goal.kind in ("balance", "leaders")
     wanted = (goal.kind, *(goal.also or ()))
     if "balance" in wanted:
+        among = named if by_name else left
         state = table.saved()
         goals.balance(table, among)
         if (why := _unfit(table, among, state)) is not None:
             warnings.append(f"numbers of replicas and bytes are not evened out: {why}")
             goals.leaders(table, among)
     elif "leaders" in wanted:
-        # A cordoned broker may lead what it has.
-        kept = [] if goal.kind in ("drain", "replace_replicas") or among is named else sorted(table.cordoned)
-        goals.leaders(table, [*among, *kept])
+        # Cordoned brokers, too, may lead what they have.
+        goals.leaders(table, named if by_name else staying)
     return warnings
 
 
@@ -134,9 +135,7 @@ def _warnings(snapshot: Snapshot, goal: Goal) -> list[str]:
     warnings = []
     cordoned = [one.id for one in snapshot.brokers if one.alive and one.is_cordoned and one.id not in named]
     if cordoned and goal.kind not in ("leaders", "empty_log_dirs", "balance_log_dirs"):
-        warnings.append(
-            f"cordoned, so they keep what they have and get nothing: brokers {listed(cordoned, _SHOWN)}"
-        )
+        warnings.append(f"cordoned, so they get nothing: brokers {listed(cordoned, _SHOWN)}")
     for rows, why in (
         (moving, "being reassigned already"),
         (without, "without a leader"),
