@@ -56,9 +56,9 @@ class LogDirs(BrokerCalls):
         seconds = self._timeout if timeout is None else timeout
         return ask_each(self._requests, questions, seconds, "describe log directories")
 
-    def cordoned(self, brokers: Collection[int], *, timeout: float) -> frozenset[int]:
-        """Those of ``brokers`` that are to get no replicas (KIP-1066), as far as they answer within ``timeout`` seconds."""
-        answers = self.describe(brokers, {}, timeout=timeout)
+    def cordoned(self, brokers: Collection[int]) -> frozenset[int]:
+        """Those of ``brokers`` that are to get no replicas (KIP-1066), as far as they answer in time."""
+        answers = self.describe(brokers, {})
         return frozenset(
             broker
             for broker, answer in answers.items()

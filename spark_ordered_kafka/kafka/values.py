@@ -104,7 +104,7 @@ class LogDir:
 def are_cordoned(log_dirs: Iterable[LogDir]) -> bool:
     """Whether a broker with these log directories is to get no replicas: each that is online is cordoned."""
     online = [one for one in log_dirs if one.online]
-    return bool(online) and not any(one.takes_replicas for one in online)
+    return bool(online) and all(one.is_cordoned for one in online)
 
 
 LogDirAnswers = Mapping[int, Sequence[LogDir] | OrderedKafkaError]

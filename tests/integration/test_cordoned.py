@@ -32,7 +32,6 @@ def paths(client: ControllerClient, broker: int) -> list[str]:
 @contextmanager
 def cordoned(cluster: LocalCluster, client: ControllerClient, broker: int, *log_dirs: str) -> Iterator[None]:
     """Cordon log directories of a broker, by default all, for the time of the block."""
-
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 
     def shown() -> set[str]:

@@ -25,6 +25,7 @@ class LogDirView(Result):
     """A log directory; one that is offline says why in ``error``. Bytes are None of brokers before Kafka 3.3.
 
     One that was asked for and that the broker does not have is not live either: LOG_DIR_NOT_FOUND.
+    ``is_cordoned``: it keeps what it has and gets no more replicas (KIP-1066).
     """
 
     path: str

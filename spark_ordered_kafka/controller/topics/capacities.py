@@ -154,7 +154,7 @@ class Capacities:
     def without_limits(self) -> Headroom:
         """As :meth:`headroom`, if no broker had a limit."""
         racks = {broker.id: broker.rack for broker in self._admin.brokers()}
-        return Headroom(racks, {}, self._log_dirs.cordoned(racks, timeout=_CORDONED_TIMEOUT))
+        return Headroom(racks, {}, self._log_dirs.cordoned(racks))
 
     def brokers(self) -> schemas.BrokerList:
         """The live brokers, and those that have replicas or a limit of their own."""
@@ -180,21 +180,21 @@ class Capacities:
 
     def _views(self) -> dict[int, schemas.BrokerView]:
         limits = self._limits.read()
-        racks = {broker.id: broker.rack for broker in self._admin.brokers()}
-        cordoned = self._log_dirs.cordoned(racks, timeout=_CORDONED_TIMEOUT)
+        up = self.without_limits()
         hosted = self._hosted("")
         records = limits.records
+        # Kafka does not return the rack of a broker that is down.
+        racks = {broker: record.rack for broker, record in records.items()} | dict(up.racks)
         return {
             broker: _view(
                 broker,
-                # Kafka does not return the rack of a broker that is down.
-                racks[broker] if broker in racks else records[broker].rack if broker in records else None,
-                broker in racks,
+                racks.get(broker),
+                broker in up.racks,
                 hosted.get(broker, 0),
                 limits.of(broker),
-                broker in cordoned,
+                broker in up.cordoned,
             )
-            for broker in sorted(racks.keys() | records.keys() | hosted.keys())
+            for broker in sorted(up.racks.keys() | records.keys() | hosted.keys())
         }
 
     def _hosted(self, owner: str) -> Mapping[int, int]:
