@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -62,11 +63,16 @@ class _Writer:
 
 
 class _Load:
-    """A thread in which all producers write slowly, so that each has a transaction open most of the time."""
+    """A thread in which all producers write slowly, so that each has a transaction open most of the time.
 
-    def __init__(self, topic: str, writers: Sequence[_Writer]) -> None:
+    ``measured`` ones write in each round, ``others`` in every ``rounds``-th.
+    """
+
+    def __init__(
+        self, topic: str, measured: Sequence[_Writer], others: Sequence[_Writer], rounds: int
+    ) -> None:
         self._topic = topic
-        self._writers = writers
+        self._turns = [[*measured, *others[turn::rounds]] for turn in range(rounds)]
         self._turned = threading.Condition()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -105,10 +111,10 @@ class _Load:
         return time.monotonic()
 
     def _run(self) -> None:
-        number = 0
+        number, turns = 0, itertools.cycle(self._turns)
         try:
             while not self._stop.wait(_PACE):
-                for writer in self._writers:
+                for writer in next(turns):
                     writer.turn(self._topic, number)
                     number += 1
                 with self._turned:
@@ -129,11 +135,20 @@ def pauses(bench: Bench) -> Iterator[Measurement]:
         yield Measurement("pauses", title, "ms", "less", {OURS: samples}, _GOAL_MS, "value")
 
 
-def at_changes(bench: Bench, topic: str, writers: int, counts: Sequence[int]) -> list[float]:
+def at_changes(
+    bench: Bench,
+    topic: str,
+    writers: int,
+    counts: Sequence[int],
+    *,
+    interval_ms: int = _CROWD_INTERVAL_MS,
+    rounds: int = 1,
+) -> list[float]:
     """Pauses in seconds, of each measured writer at each change, while a topic gets one partition count after another.
 
-    Ten writers commit every 100 ms and are measured, the others every second. The pause of a writer at a change is
-    the longest time between two of its commits around it, less what is usual for it.
+    Ten writers commit every 100 ms and are measured, the others every ``interval_ms``, with a record in every ``rounds``-th
+    round of 20 ms. The pause of a writer at a change is the longest time between two of its commits around it, less what is
+    usual for it.
 
     Raises UnavailableError, KafkaException, or the error of a producer or a change that fails.
     """
@@ -145,8 +160,9 @@ def at_changes(bench: Bench, topic: str, writers: int, counts: Sequence[int]) ->
             return _Writer(stack.enter_context(producer))
 
         measured = [opened(_MEASURED_INTERVAL_MS) for _ in range(min(writers, _MEASURED))]
-        everyone = measured + [opened(_CROWD_INTERVAL_MS) for _ in range(writers - len(measured))]
-        load = _Load(topic, everyone)
+        others = [opened(interval_ms) for _ in range(writers - len(measured))]
+        everyone = measured + others
+        load = _Load(topic, measured, others, rounds)
         with load.running():
             bench.say(f"pauses: opening {writers} writers")
             found = []

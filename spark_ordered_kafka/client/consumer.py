@@ -23,6 +23,7 @@ from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.client.waits import limit_of
 from spark_ordered_kafka.errors import ClosedError, ConfigError, RequestError
 from spark_ordered_kafka.kafka.attempts import interrupt_of
+from spark_ordered_kafka.kafka.clients import new_client
 from spark_ordered_kafka.kafka.properties import member_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -88,7 +89,8 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
         self._opened()
 
     def _open(self) -> Consumer:
-        return Consumer(member_properties({**self._options.connection.kafka, **self._options.callbacks}))
+        properties = member_properties({**self._options.connection.kafka, **self._options.callbacks})
+        return new_client(Consumer, properties)
 
     def __enter__(self) -> OrderedConsumer:
         return self

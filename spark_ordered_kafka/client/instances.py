@@ -105,8 +105,7 @@ class Instances:
                 return 1 - number
         elif not OPEN_INSTANCES.await_one(_PATIENCE):
             raise UnavailableError(
-                f"all {OPEN_INSTANCES.most} producer instances that this process may have are in use, since it may open"
-                f" {OPEN_INSTANCES.file_limit()} files: raise that limit (ulimit -n)"
+                f"all {OPEN_INSTANCES.most} producer instances that this process may have are in use, since {OPEN_INSTANCES.why}"
             )
         self._placed.add(number)
         return number

@@ -22,10 +22,10 @@ from spark_ordered_kafka.client.layout_answers import (
     WriterLayoutView,
 )
 from spark_ordered_kafka.client.paths import topic_path
+from spark_ordered_kafka.client.shared_answers import SHARED_ANSWERS
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.attempts import without_frames
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
@@ -72,17 +72,17 @@ class LayoutCalls:
     def wait_for_layout(self, topic: str, timeout: float) -> WriterLayoutView:
         """The writer's layout, waiting while a change is closing or no controller answers.
 
+        A change fences all writers of a process at once: those that ask as this client does share the answers (D-489).
         Raises the last retriable error once ``timeout`` (seconds) has passed.
         """
         deadline = time.monotonic() + timeout
+        question = (self._transport.asker, topic)
         while True:
             try:
-                return self.writer_layout(topic, retry_for=0.0)
+                return SHARED_ANSWERS.get(question, lambda: self.writer_layout(topic, retry_for=0.0))
             except OrderedKafkaError as error:
                 if not error.retriable or time.monotonic() >= deadline:
                     raise
-                # tenacity keeps the error in a cycle with its frames, which lead to the producer instance that waits (D-120).
-                without_frames(error)
                 # The controller answers at once while a change is closing: there is nothing to wait for.
                 time.sleep(min(_LAYOUT_RETRY, max(0.0, deadline - time.monotonic())))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.ranges import LogRanges
 
-# The rest is the application's.
+# The rest is the application's, and of instances that begin or end.
 _SHARE = 0.75
 _LEAST = 4
 # Files of an instance and of the consumer that it begins with: their own, and those for each broker of the cluster.
@@ -23,15 +23,24 @@ def _file_limit() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
+def _key_limit() -> int:
+    found = os.sysconf("SC_THREAD_KEYS_MAX")
+    return sys.maxsize if found < 0 else found
+
+
 class OpenInstances:
-    """Places for the instances of all OrderedProducers of a process, which share its limit of open files (D-471).
+    """Places for the instances of all OrderedProducers of a process, which share its limits (D-471, D-488).
 
     A producer that needs one while all are taken waits for those that give up idle ones, see :attr:`is_short`.
     ``brokers``: of the largest cluster. ``file_limit``: open files that the process may have, which it may change.
+    ``key_limit``: thread-local keys that it may have.
     """
 
-    def __init__(self, file_limit: Callable[[], int] = _file_limit) -> None:
+    def __init__(
+        self, file_limit: Callable[[], int] = _file_limit, key_limit: Callable[[], int] = _key_limit
+    ) -> None:
         self.file_limit = file_limit
+        self.key_limit = key_limit
         self.brokers = 1
         self.reset()
 
@@ -43,8 +52,22 @@ class OpenInstances:
     @property
     def most(self) -> int:
         """How many there are."""
-        files = int(self.file_limit() * _SHARE)
-        return max(_LEAST, files // (_OWN_FILES + _BROKER_FILES * self.brokers))
+        return max(_LEAST, min(self._by_files, self._by_keys))
+
+    @property
+    def why(self) -> str:
+        """Why there are no more, and what helps."""
+        if self._by_files > self._by_keys:
+            return f"each takes one of its {self.key_limit()} thread-local keys: use several processes"
+        return f"it may open {self.file_limit()} files: raise that limit (ulimit -n)"
+
+    @property
+    def _by_files(self) -> int:
+        return int(self.file_limit() * _SHARE) // (_OWN_FILES + _BROKER_FILES * self.brokers)
+
+    @property
+    def _by_keys(self) -> int:
+        return int(self.key_limit() * _SHARE)
 
     @property
     def is_short(self) -> bool:

@@ -132,6 +132,11 @@ class Transport:
             credentials=connection.credentials,
         )
 
+    @property
+    def asker(self) -> tuple[Sequence[str], ControllerCredentials]:
+        """Which controllers are asked, and as whom."""
+        return self.urls, self._credentials
+
     def close(self) -> None:
         """Close the connections. Requests after that raise ClosedError."""
         self._is_closed = True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ClusterMetadata
@@ -60,6 +60,22 @@ _HINTS = {
     KafkaError.INVALID_SESSION_TIMEOUT: "; set session.timeout.ms, 45000 by default, as the brokers allow it"
     " (group.min.session.timeout.ms, group.max.session.timeout.ms)",
 }
+
+_ClientT = TypeVar("_ClientT")
+
+
+def new_client(kind: Callable[[dict[str, Any]], _ClientT], properties: Mapping[str, Any]) -> _ClientT:
+    """A client of confluent-kafka, a Consumer for example.
+
+    Raises UnavailableError while the process has no place for one more: each takes one of its thread-local keys (D-488).
+    """
+    try:
+        return kind(dict(properties))
+    except RuntimeError as error:
+        raise UnavailableError(
+            f"this process can have no further Kafka client now ({error}): the system gives it a limited number of thread-local"
+            " keys, 1024 on Linux, of which each client takes one. Close some, or use several processes"
+        ) from error
 
 
 def translate(error: KafkaError, doing: str) -> OrderedKafkaError:

@@ -12,6 +12,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.kafka.attempts import interrupt_of
+from spark_ordered_kafka.kafka.clients import new_client
 from spark_ordered_kafka.kafka.properties import admin_properties
 
 # Seconds for questions to end, each of which runs out of time by itself.
@@ -31,7 +32,7 @@ class Descriptions:
     """
 
     def __init__(self, kafka: Mapping[str, Any]) -> None:
-        self._admin = AdminClient(admin_properties(kafka))
+        self._admin = new_client(AdminClient, admin_properties(kafka))
         self._asked: set[Future[Any]] = set()
         self._end = weakref.finalize(self, _release, self._admin, self._asked)
         # No thread can be started when the interpreter ends.

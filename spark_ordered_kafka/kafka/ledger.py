@@ -19,7 +19,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import translate, translating, wait_for
+from spark_ordered_kafka.kafka.clients import new_client, translate, translating, wait_for
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.properties import admin_properties, ledger_properties
 from spark_ordered_kafka.native.contents import Contents, Headers
@@ -99,7 +99,7 @@ class LedgerEntry:
 
 def ledger_consumer(connection: Connection, group: str) -> Consumer:
     """A consumer of the ledger's group that never joins it."""
-    return Consumer(ledger_properties(connection.kafka, group))
+    return new_client(Consumer, ledger_properties(connection.kafka, group))
 
 
 def read_entry(consumer: Consumer, topic: str, group: str, timeout: float) -> LedgerEntry | None:

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure, without_frames
+from spark_ordered_kafka.kafka.clients import new_client
 from spark_ordered_kafka.kafka.known_brokers import note_brokers
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
@@ -140,7 +141,7 @@ class TransactionalProducer:
         given: dict[str, Any] = {**connection.kafka, **(callbacks or {})}
         self._errors = BrokerErrors(connection.kafka, given.get("error_cb"))
         properties = producer_properties({**given, "error_cb": self._errors}, transactional_id)
-        self._producer = Producer(self._watch.watching(properties))
+        self._producer = new_client(Producer, self._watch.watching(properties))
         self.last: LedgerEntry | None = None
         if group is not None and not predecessors:
             self.group = group

@@ -25,7 +25,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
-from spark_ordered_kafka.kafka.clients import translate, translating, unknown_topic
+from spark_ordered_kafka.kafka.clients import new_client, translate, translating, unknown_topic
 from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.properties import consumer_properties
@@ -294,7 +294,7 @@ class LogRanges:
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = Consumer(consumer_properties(self._kafka))
+            self._consumer = new_client(Consumer, consumer_properties(self._kafka))
         return self._consumer
 
     def _refresh(self, topic: str) -> bool:

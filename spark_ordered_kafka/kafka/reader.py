@@ -24,6 +24,7 @@ from spark_ordered_kafka.kafka.clients import (
     NO_COORDINATOR,
     OUT_OF_RANGE,
     STALE_METADATA,
+    new_client,
     refresh_metadata,
     translate,
 )
@@ -58,7 +59,8 @@ class _Client:
 
     def __init__(self, connection: Connection) -> None:
         self.errors = BrokerErrors(connection.kafka)
-        self.consumer = Consumer({**consumer_properties(connection.kafka), "error_cb": self.errors})
+        properties = {**consumer_properties(connection.kafka), "error_cb": self.errors}
+        self.consumer = new_client(Consumer, properties)
         # When the leaders of each topic were asked for.
         self._asked: dict[str, float] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import threading
 
 import pytest
@@ -28,18 +29,20 @@ def test_there_are_as_many_as_the_files_allow(files: int, steps: list[bool]) -> 
 
 
 @pytest.mark.parametrize(
-    ("files", "brokers", "most"), [(0, 1, 4), (1024, 1, 48), (1024, 3, 27), (1024, 50, 4)]
+    ("files", "brokers", "most"),
+    [(0, 1, 4), (1024, 1, 48), (1024, 3, 27), (1024, 50, 4), (10**6, 1, 768), (10**6, 100, 768)],
 )
 def test_more_brokers_need_more_files(files: int, brokers: int, most: int) -> None:
-    places = OpenInstances(lambda: files)
+    places = OpenInstances(lambda: files, lambda: 1024)
     places.brokers = brokers
     assert places.most == most
+    assert ("1024 thread-local keys" if most == 768 else f"{files} files") in places.why
 
 
 def test_a_process_without_a_limit_has_places_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda _: unlimited)
-    assert OpenInstances().most > 1_000_000
+    assert OpenInstances(key_limit=lambda: sys.maxsize).most > 1_000_000
 
 
 def test_who_waits_gets_the_next_place() -> None:

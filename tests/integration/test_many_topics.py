@@ -74,6 +74,24 @@ with OrderedProducer(conf | {{"message.timeout.ms": 60_000}}) as producer:
 print("all committed")
 """
 
+# Of the thread-local keys of a process each client of confluent-kafka takes one.
+CROWDED = """
+import ctypes, json, sys
+from spark_ordered_kafka import OrderedProducer
+conf, topics = map(json.loads, sys.argv[1:])
+libc, keys = ctypes.CDLL(None), []
+with OrderedProducer(conf) as producer:
+    producer.produce(topics[0], "x", "k")
+    producer.flush()
+    while libc.pthread_key_create(ctypes.byref(key := ctypes.c_uint()), None) == 0:
+        keys.append(key)
+    producer.produce(topics[1], "x", "k")
+    print(producer.flush(1.0), "left")
+    for key in keys:
+        libc.pthread_key_delete(key)
+print("all committed")
+"""
+
 
 def output_of(program: str, cluster: LocalCluster, topics: list[str]) -> tuple[str, str]:
     """What a process of its own prints, to stdout and to stderr."""
@@ -94,6 +112,14 @@ def test_more_topics_than_files(cluster: LocalCluster, topic_name: str) -> None:
     assert output_of(WRITER, cluster, topics) == ("all committed\n", "")
     for topic in topics:
         assert values(cluster, topic) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.long
+def test_a_process_that_has_no_place_for_one_more_client(cluster: LocalCluster, topic_name: str) -> None:
+    """The topic waits until there is one."""
+    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(2)]
+    assert output_of(CROWDED, cluster, topics) == ("1 left\nall committed\n", "")
+    assert values(cluster, topics[1]) == [b"x"]
 
 
 def test_an_instance_that_rests_is_given_up(

@@ -5,20 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.client.layout_answers import WriterLayoutView
+from spark_ordered_kafka.client.layouts import LayoutCalls
+from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.errors import ClosedError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, free_port, in_process, served
 from tests.integration.producing import Load, Reports, check_numbered, manual, produce, values, written
 from tests.queries import await_stable
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import change, conf, create, raw_records
+
+PRODUCERS = 20
 
 
 def test_changes_under_load(cluster: LocalCluster, topic_name: str) -> None:
@@ -74,6 +81,44 @@ def test_many_producers_through_a_change(cluster: LocalCluster, topic_name: str)
     for producer in producers:
         producer.close()
     check_numbered(cluster, topic_name, sum(load.produced for load in loads))
+
+
+def test_producers_of_a_process_share_the_answers_about_the_layout(
+    cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change fences all of them at once, and each asks: of 500, most of the processor went into that."""
+    create(cluster, topic_name, 2)
+    sent: list[str] = []
+    came: list[str] = []
+    send, wait_for_layout = Transport.send, LayoutCalls.wait_for_layout
+
+    def waiting(self: LayoutCalls, topic: str, timeout: float) -> WriterLayoutView:
+        came.append(topic)
+        return wait_for_layout(self, topic, timeout)
+
+    def sending(self: Transport, parse: Any, method: str, path: str, **more: Any) -> Any:
+        if path.endswith("/layout"):
+            sent.append(path)
+            await_true(lambda: len(came) >= PRODUCERS, "all producers ask")
+        return send(self, parse, method, path, **more)
+
+    # Before there are producers, which keep the method.
+    monkeypatch.setattr(LayoutCalls, "wait_for_layout", waiting)
+    with ExitStack() as stack:
+        producers = [stack.enter_context(manual(cluster)) for _ in range(PRODUCERS)]
+        for number, producer in enumerate(producers):
+            producer.produce(topic_name, "0", f"k-{number}")
+            producer.flush(TIMEOUT)
+        change(cluster, topic_name, 5)
+        came.clear()
+        monkeypatch.setattr(Transport, "send", sending)
+        for number, producer in enumerate(producers):
+            producer.produce(topic_name, "1", f"k-{number}")
+        with ThreadPoolExecutor(PRODUCERS) as pool:
+            assert sum(pool.map(lambda one: one.flush(TIMEOUT), producers)) == 0
+    # Each asks once or twice; all that came while the first one asked share one answer.
+    assert len(sent) < PRODUCERS
+    check_numbered(cluster, topic_name, 2 * PRODUCERS)
 
 
 @pytest.mark.long

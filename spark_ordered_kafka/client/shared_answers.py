@@ -1,0 +1,76 @@
+"""One answer of the controllers for all threads of a process that ask the same at the same time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable
+from copy import copy
+from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.kafka.attempts import without_frames
+
+_AnswerT = TypeVar("_AnswerT")
+
+
+class SharedAnswer(Generic[_AnswerT]):
+    """The answers to one question. A thread takes only what was asked for after it came, as if it had asked by itself.
+
+    So of all that come while a question is under way, the first asks the next one, and the others wait for it (D-489).
+    """
+
+    def __init__(self) -> None:
+        self._asking = threading.Lock()
+        # How often the question was asked, which of these was answered last, and how.
+        self._asked = self._answered = 0
+        self._answer: _AnswerT | OrderedKafkaError | None = None
+
+    def get(self, ask: Callable[[], _AnswerT]) -> _AnswerT:
+        """The answer that ``ask`` gets, in this thread or in another one; raises the OrderedKafkaError that it raises."""
+        least = self._asked + 1
+        with self._asking:
+            if self._answered < least:
+                self._asked += 1
+                # Unless it raises something else, as Ctrl-C does: then the next thread asks.
+                found = _outcome(ask)
+                self._answer, self._answered = found, self._asked
+            else:
+                found = self._answer  # type: ignore[assignment]  # there is one
+        if isinstance(found, OrderedKafkaError):
+            raise copy(found)
+        return found
+
+
+class SharedAnswers:
+    """The questions that threads of this process wait for at present."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """There are none: those of a process that has forked this one may be locked for ever."""
+        self._lock = threading.Lock()
+        self._questions: WeakValueDictionary[Hashable, SharedAnswer[object]] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def get(self, question: Hashable, ask: Callable[[], _AnswerT]) -> _AnswerT:
+        """As :meth:`SharedAnswer.get`; ``question`` says what is asked, of whom, and as whom."""
+        with self._lock:
+            shared = self._questions.setdefault(question, SharedAnswer())
+        return shared.get(ask)  # type: ignore[return-value]  # of the same question
+
+
+SHARED_ANSWERS = SharedAnswers()
+os.register_at_fork(after_in_child=SHARED_ANSWERS.reset)
+
+
+def _outcome(ask: Callable[[], _AnswerT]) -> _AnswerT | OrderedKafkaError:
+    try:
+        return ask()
+    except OrderedKafkaError as error:
+        # Its frames lead to the producer instance that waits for the answer (D-120).
+        return without_frames(error)
