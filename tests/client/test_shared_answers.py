@@ -76,7 +76,8 @@ def test_no_answer_is_older_than_its_question(pool: ThreadPoolExecutor) -> None:
         return found
 
     for pairs in pool.map(work, range(THREADS)):
-        assert all(found >= mine for mine, found in pairs)
+        older = [(mine, found) for mine, found in pairs if found < mine]
+        assert older == [], f"{older} were asked for before"
 
 
 def test_an_error_is_shared_too_and_everyone_has_an_object_of_its_own(pool: ThreadPoolExecutor) -> None:
