@@ -35,8 +35,9 @@ _FIRST_PATIENCE = 0.5
 _DRAIN_RECORDS = 100_000
 _DRAIN_BYTES = 32 * 1024 * 1024
 _LITTLE_ROOM = 0.125
-# Seconds between two looks whether there is room again.
-_ROOM_PAUSE = 0.01
+# Seconds for librdkafka to send what waits for more, in which it looks every 10 ms whether all is acknowledged, and then for an
+# acknowledgement: with hundreds of instances those looks would take a core (D-490).
+_FLUSH, _QUIET = 0.01, 0.25
 # Seconds without an answer after which the topic is looked for.
 _LOOK_AFTER = 3.0
 # Seconds for an instance that is given up to say which brokers there are.
@@ -262,16 +263,18 @@ class TransactionalProducer:
         headroom = self._headroom()
         if _share(headroom) < _LITTLE_ROOM:
             # Unlike a poll a flush makes librdkafka send what waits for more.
-            self._flush_until(lambda: _share(self._headroom()) >= 0.5, _ROOM_PAUSE)
+            self._flush_until(lambda: _share(self._headroom()) >= 0.5, 0.0)
             headroom = self._headroom()
         return headroom
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
-        self._flush_until(lambda: len(self._producer) == 0, _LOOK_AFTER)
+        self._flush_until(lambda: len(self._producer) == 0, _QUIET)
 
-    def _flush_until(self, is_done: Callable[[], bool], pause: float) -> None:
-        """Look every ``pause`` seconds, for as long as records are acknowledged: a quota may let few pass (D-461).
+    def _flush_until(self, is_done: Callable[[], bool], quiet: float) -> None:
+        """Wait for as long as records are acknowledged: a quota may let few pass (D-461).
+
+        Looks whether it is done after each few acknowledgements, else after ``quiet`` seconds.
 
         librdkafka tries for ever to write to a topic that another tool has deleted (D-458).
         """
@@ -279,7 +282,9 @@ class TransactionalProducer:
         progress_at = looked_at = time.monotonic()
         while True:
             left = progress_at + self._timeout - time.monotonic()
-            self._run("flushing", self._producer.flush, max(0.0, min(pause, left)))
+            self._run("flushing", self._producer.flush, max(0.0, min(_FLUSH, left)))
+            if quiet > 0.0 and not is_done():
+                self._poll(max(0.0, min(quiet, left)))
             if is_done():
                 return
             now = time.monotonic()
