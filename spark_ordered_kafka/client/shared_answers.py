@@ -28,12 +28,15 @@ class SharedAnswer(Generic[_AnswerT]):
         self._answer: _AnswerT | OrderedKafkaError | None = None
 
     def get(self, ask: Callable[[], _AnswerT]) -> _AnswerT:
-        """The answer that ``ask`` gets, in this thread or in another one; raises the OrderedKafkaError that it raises."""
+        """The answer that ``ask`` gets, in this thread or in another one; raises what it raises.
+
+        Retriable errors are answers. All others concern the thread that asked alone, as after its client was closed.
+        """
         least = self._asked + 1
         with self._asking:
             if self._answered < least:
                 self._asked += 1
-                # Unless it raises something else, as Ctrl-C does: then the next thread asks.
+                # Unless it raises: then the next thread asks.
                 found = _outcome(ask)
                 self._answer, self._answered = found, self._asked
             else:
@@ -72,5 +75,7 @@ def _outcome(ask: Callable[[], _AnswerT]) -> _AnswerT | OrderedKafkaError:
     try:
         return ask()
     except OrderedKafkaError as error:
+        if not error.retriable:
+            raise
         # Its frames lead to the producer instance that waits for the answer (D-120).
         return without_frames(error)
