@@ -81,10 +81,12 @@ class LayoutCalls:
             try:
                 return SHARED_ANSWERS.get(question, lambda: self.writer_layout(topic, retry_for=0.0))
             except OrderedKafkaError as error:
-                if not error.retriable or time.monotonic() >= deadline:
+                left = deadline - time.monotonic()
+                if not error.retriable or left <= 0.0:
                     raise
-                # The controller answers at once while a change is closing: there is nothing to wait for.
-                time.sleep(min(_LAYOUT_RETRY, max(0.0, deadline - time.monotonic())))
+                time.sleep(
+                    min(_LAYOUT_RETRY, left)
+                )  # the controller answers at once while a change is closing
 
     def layout(self, topic: str, from_epoch: int = 0) -> LayoutHistoryView:
         """The committed layouts from ``from_epoch`` on; a linearizable read."""

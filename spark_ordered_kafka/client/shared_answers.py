@@ -12,6 +12,10 @@ from weakref import WeakValueDictionary
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.attempts import without_frames
 
+# Seconds without an answer after which a thread asks by itself: the question may be at a controller that hangs, which its own client
+# knows to avoid.
+_PATIENCE = 1.0
+
 _AnswerT = TypeVar("_AnswerT")
 
 
@@ -25,7 +29,7 @@ class SharedAnswer(Generic[_AnswerT]):
         self._asking = threading.Lock()
         # How often the question was asked, which of these was answered last, and how.
         self._asked = self._answered = 0
-        self._answer: _AnswerT | OrderedKafkaError | None = None
+        self._answer: _AnswerT | OrderedKafkaError
 
     def get(self, ask: Callable[[], _AnswerT]) -> _AnswerT:
         """The answer that ``ask`` gets, in this thread or in another one; raises what it raises.
@@ -33,17 +37,23 @@ class SharedAnswer(Generic[_AnswerT]):
         Retriable errors are answers. All others concern the thread that asked alone, as after its client was closed.
         """
         least = self._asked + 1
-        with self._asking:
+        answered = self._answered
+        while not self._asking.acquire(timeout=_PATIENCE):
+            if self._answered >= least:
+                return _given(self._answer)
+            if self._answered == answered:
+                return ask()
+            answered = self._answered
+        try:
             if self._answered < least:
                 self._asked += 1
                 # Unless it raises: then the next thread asks.
-                found = _outcome(ask)
-                self._answer, self._answered = found, self._asked
-            else:
-                found = self._answer  # type: ignore[assignment]  # there is one
-        if isinstance(found, OrderedKafkaError):
-            raise copy(found)
-        return found
+                self._answer = _outcome(ask)
+                self._answered = self._asked
+            found = self._answer
+        finally:
+            self._asking.release()
+        return _given(found)
 
 
 class SharedAnswers:
@@ -69,6 +79,12 @@ class SharedAnswers:
 
 SHARED_ANSWERS = SharedAnswers()
 os.register_at_fork(after_in_child=SHARED_ANSWERS.reset)
+
+
+def _given(answer: _AnswerT | OrderedKafkaError) -> _AnswerT:
+    if isinstance(answer, OrderedKafkaError):
+        raise copy(answer)
+    return answer
 
 
 def _outcome(ask: Callable[[], _AnswerT]) -> _AnswerT | OrderedKafkaError:

@@ -133,7 +133,7 @@ class Transport:
         )
 
     @property
-    def asker(self) -> tuple[Sequence[str], ControllerCredentials]:
+    def asker(self) -> tuple[tuple[str, ...], ControllerCredentials]:
         """Which controllers are asked, and as whom."""
         return self.urls, self._credentials
 

@@ -134,6 +134,18 @@ def test_others_ask_again_after_an_error_that_is_no_answer(pool: ThreadPoolExecu
     assert sum(isinstance(one.result(TIMEOUT), ClosedError) for one in others) == 1
 
 
+def test_a_question_that_hangs_is_not_waited_for(pool: ThreadPoolExecutor) -> None:
+    """Its client may not know yet that a controller hangs; before there was sharing, each found that out alone."""
+    asked, shared = Asked(), SharedAnswer[int]()
+    slow = pool.submit(shared.get, asked.ask)
+    assert asked.begun.acquire(timeout=TIMEOUT)
+    others = [pool.submit(shared.get, lambda: 7) for _ in range(THREADS)]
+    assert [one.result(TIMEOUT) for one in others] == [7] * THREADS
+    assert not slow.done()
+    asked.may_end.release()
+    assert slow.result(TIMEOUT) == 1
+
+
 def test_other_questions_do_not_wait(pool: ThreadPoolExecutor) -> None:
     asked, shared = Asked(), SharedAnswers()
     slow = pool.submit(shared.get, "slow", asked.ask)

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.client import shared_answers
 from spark_ordered_kafka.client.layout_answers import WriterLayoutView
 from spark_ordered_kafka.client.layouts import LayoutCalls
 from spark_ordered_kafka.client.transport import Transport
@@ -102,6 +103,8 @@ def test_producers_of_a_process_share_the_answers_about_the_layout(
             await_true(lambda: len(came) >= PRODUCERS, "all producers ask")
         return send(self, parse, method, path, **more)
 
+    # The first question ends when all have come, however busy the machine is.
+    monkeypatch.setattr(shared_answers, "_PATIENCE", TIMEOUT)
     # Before there are producers, which keep the method.
     monkeypatch.setattr(LayoutCalls, "wait_for_layout", waiting)
     with ExitStack() as stack:
