@@ -23,8 +23,10 @@ from spark_ordered_kafka.local.state import ClusterState, Server
 
 LAST_WITH_ZOOKEEPER = "3.9.2"
 _OF_KRAFT = ("process.", "node.", "controller.", "metadata.", "broker.heartbeat.", "broker.session.")
-_CHROOT = "/of-brokers"
-_properties, _format = servers.kafka_properties, Launcher._format
+CHROOT = "/of-brokers"
+KRAFT = servers.kafka_properties
+"""Properties of a node of a cluster that needs no ZooKeeper."""
+_format = Launcher._format
 
 _CREATED_AGAIN = (
     "the name of a deleted topic is free some time later only (TOPIC_ALREADY_EXISTS, marked for deletion)"
@@ -125,15 +127,18 @@ def _has_kraft(state: ClusterState) -> bool:
 
 
 def _kafka_properties(directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
-    found = _properties(directory, state, node)
-    if _has_kraft(state):
-        return found
-    if any((path / "meta.properties").is_file() for path in servers.log_dirs(directory, node)):
-        _forget(state, node)
+    return KRAFT(directory, state, node) if _has_kraft(state) else with_zookeeper(directory, state, node)
+
+
+def with_zookeeper(directory: Path, state: ClusterState, broker: Server) -> dict[str, str]:
+    """Properties of a broker whose cluster's metadata is in ZooKeeper."""
+    if any((path / "meta.properties").is_file() for path in servers.log_dirs(directory, broker)):
+        _forget(state, broker)
+    found = KRAFT(directory, state, broker)
     return {name: value for name, value in found.items() if not name.startswith(_OF_KRAFT)} | {
-        "broker.id": str(node.id),
+        "broker.id": str(broker.id),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT",
-        "zookeeper.connect": f"{state.zookeeper}{_CHROOT}",
+        "zookeeper.connect": f"{state.zookeeper}{CHROOT}",
         "zookeeper.session.timeout.ms": "4000",
         "zookeeper.connection.timeout.ms": "60000",
     }
@@ -145,7 +150,7 @@ def _forget(state: ClusterState, broker: Server) -> None:
     client.start(timeout=60.0)
     try:
         with suppress(NoNodeError):
-            client.delete(f"{_CHROOT}/brokers/ids/{broker.id}")
+            client.delete(f"{CHROOT}/brokers/ids/{broker.id}")
     finally:
         client.stop()
         client.close()

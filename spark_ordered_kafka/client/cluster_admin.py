@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.clients import translate, wait_for
+from spark_ordered_kafka.kafka.clients import new_client, translate, wait_for
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -61,7 +61,7 @@ class ClusterAdmin:
     """
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
-        self._admin = AdminClient(admin_properties(kafka))
+        self._admin = new_client(AdminClient, admin_properties(kafka))
 
     def elect(self, election: Election, places: Sequence[PartitionId] | None) -> Elections:
         """Elect leaders (KIP-460); ``places`` None: of all partitions.

@@ -21,6 +21,7 @@ from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.transactions import GivenOffsets, ReadSide
 from spark_ordered_kafka.client.waits import limit_of
 from spark_ordered_kafka.errors import ConfigError, UnavailableError, invalid_request
+from spark_ordered_kafka.kafka.clients import new_client
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.parsing import together
 
@@ -301,7 +302,7 @@ class ConfluentCalls(OpenClient):
 
     def _cluster(self) -> AdminClient:
         if self._admin is None:
-            self._admin = AdminClient(admin_properties(self._options.connection.kafka))
+            self._admin = new_client(AdminClient, admin_properties(self._options.connection.kafka))
         return self._admin
 
 

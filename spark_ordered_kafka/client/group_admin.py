@@ -28,7 +28,7 @@ from spark_ordered_kafka.errors import (
     RequestError,
     invalid_request,
 )
-from spark_ordered_kafka.kafka.clients import translate, unknown_topic, wait_for
+from spark_ordered_kafka.kafka.clients import new_client, translate, unknown_topic, wait_for
 from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.properties import admin_properties, client_properties
@@ -84,7 +84,7 @@ class GroupAdmin:
     def __init__(self, kafka: Mapping[str, str], *, timeout: float = _TIMEOUT) -> None:
         self._timeout = timeout
         self._kafka = kafka
-        self._admin = AdminClient(admin_properties(kafka))
+        self._admin = new_client(AdminClient, admin_properties(kafka))
 
     def groups(self) -> list[ListedGroup]:
         """All groups that the caller may describe, by name.
@@ -170,7 +170,7 @@ class OffsetReset:
         self.admin = GroupAdmin(connection.kafka)
         self._directory = TopicDirectory(connection)
         conf = client_properties(connection.kafka, group_id=group, enable_auto_commit=False)
-        self._consumer = Consumer(conf)
+        self._consumer = new_client(Consumer, conf)
         self._offsets = GroupOffsets(self._consumer, group)
 
     def __enter__(self) -> OffsetReset:

@@ -18,7 +18,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolType
 from kafka.protocol.metadata import CoordinatorType
 
-from spark_ordered_kafka.kafka.clients import translating
+from spark_ordered_kafka.kafka.clients import new_client, translating
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.kafka.requests import BrokerCalls, IncompleteListing, broker_error
@@ -181,7 +181,7 @@ class ConsumerGroups(BrokerCalls):
         self, group: str, committed: Mapping[str, Mapping[int, CommittedOffset]], deadline: float
     ) -> GroupDescription:
         """A group of the new protocol (KIP-848), which kafka-python cannot describe."""
-        admin = AdminClient(admin_properties(self._requests.properties))
+        admin = new_client(AdminClient, admin_properties(self._requests.properties))
         remaining = max(deadline - time.monotonic(), 1.0)
         with translating(f"describing group {group!r}"):
             found = admin.describe_consumer_groups([group], request_timeout=remaining)[group].result()

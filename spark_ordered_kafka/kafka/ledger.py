@@ -167,7 +167,7 @@ def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> li
 
 def _groups(connection: Connection, timeout: float) -> frozenset[str]:
     # A new client each time: an older one would ask the brokers that it knew, also those that are gone.
-    admin = AdminClient(admin_properties({**connection.kafka, "log_level": "3"}))
+    admin = new_client(AdminClient, admin_properties({**connection.kafka, "log_level": "3"}))
     doing = "listing the ledgers of a writer"
     listing = wait_for(admin.list_consumer_groups(request_timeout=timeout), timeout, doing)
     for error in listing.errors:

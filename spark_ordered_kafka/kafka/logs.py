@@ -15,7 +15,13 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteRecordsRequest
 
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate, translating
+from spark_ordered_kafka.kafka.clients import (
+    NO_COORDINATOR,
+    STALE_METADATA,
+    new_client,
+    translate,
+    translating,
+)
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.properties import consumer_properties
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error, translated
@@ -116,11 +122,12 @@ def with_records(
     left = {partition: end for partition, (start, end) in ranges.items() if start < end}
     if not left:
         return found
-    consumer = Consumer(
+    consumer = new_client(
+        Consumer,
         consumer_properties(
             {**kafka, "queued.min.messages": "1", "fetch.message.max.bytes": str(_FETCH_BYTES)},
             out_of_range="earliest",
-        )
+        ),
     )
     deadline = time.monotonic() + timeout
     with closing(consumer), translating(f"reading topic {topic!r}"):

@@ -10,7 +10,13 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
-from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate, translating
+from spark_ordered_kafka.kafka.clients import (
+    NO_COORDINATOR,
+    STALE_METADATA,
+    new_client,
+    translate,
+    translating,
+)
 from spark_ordered_kafka.kafka.properties import consumer_properties
 
 _PARTITIONS = 400
@@ -119,7 +125,7 @@ class _Sampler:
         self._topic = topic
         # Retention may move a log's start between the look at it and the read.
         properties = consumer_properties({**kafka, **_FETCH}, "earliest")
-        self._consumer = Consumer(properties)
+        self._consumer = new_client(Consumer, properties)
         self.found: dict[tuple[int, int], KeyedRecord] = {}
 
     def __enter__(self) -> _Sampler:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 from spark_ordered_kafka.client.topic_layouts import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.clients import translate, unknown_topic
+from spark_ordered_kafka.kafka.clients import new_client, translating, unknown_topic
 from spark_ordered_kafka.kafka.properties import consumer_properties
 from spark_ordered_kafka.kafka.property_checks import check_reader
 from spark_ordered_kafka.ordering import readable
@@ -298,13 +298,14 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         ]
         if not offsets:
             return
-        if self._group is None:
-            self._group = Consumer(consumer_properties(self._options.connection.kafka))
         try:
-            self._group.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
+            with translating(f"committing offsets to group {group!r}"):
+                if self._group is None:
+                    self._group = new_client(Consumer, consumer_properties(self._options.connection.kafka))
+                self._group.commit(offsets=offsets, asynchronous=False)
+        except OrderedKafkaError as error:
             # The query reads by its checkpoint, not by the group: a lag tool shows an older position for a while.
-            _LOG.warning("%s", translate(error.args[0], f"committing offsets to group {group!r}"))
+            _LOG.warning("%s", str(error))
             self._close_group()
 
     def stop(self) -> None:

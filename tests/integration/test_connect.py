@@ -18,7 +18,7 @@ from tests.integration.standalone import SPARK_HOME, await_line, environment
 from tests.packaging.requirements import ROOT
 from tests.streams import NumberedWriter, change, create, judged, records_in_order
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_stream_and_batches_through_a_connect_server(
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=800,
             check=False,
         )
         assert done.returncode == 0, done.stderr[-3000:]
