@@ -230,7 +230,7 @@ def test_ledgers_are_kept_by_who_was_deposed_meanwhile(monkeypatch: pytest.Monke
     monkeypatch.setattr(deleter, "_kafka", SimpleNamespace(delete=lambda *_: done.append("deleted")))
     monkeypatch.setattr(deleter, "_groups", SimpleNamespace(delete=lambda _: done.append("ledgers")))
     with pytest.raises(DeposedError):
-        deleter._job("t", "id").result(_PATIENCE)
+        deleter._job("t", "id").done.result(_PATIENCE)
     deleter.close()
     assert done == ["fenced", "deleted"]
 
@@ -240,7 +240,7 @@ def test_deletion_that_has_ended_leaves_a_new_topic_of_that_name_alone(
 ) -> None:
     deleter = deleter_of(Store())
     monkeypatch.setattr(deleter, "_fence", lambda _: pytest.fail("fenced"))
-    assert deleter._job("t", "id").result(_PATIENCE) is None
+    assert deleter._job("t", "id").done.result(_PATIENCE) is None
     deleter.close()
 
 

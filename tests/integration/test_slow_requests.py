@@ -84,7 +84,7 @@ def test_topics_change_while_a_quota_holds_creations_up(
     kafka_cluster: LocalCluster, controller: InProcess
 ) -> None:
     """Every request to that broker waited: those of a change whose topic was closed by then, too."""
-    changed = controller.create(2, "changed")
+    changed, leaving = controller.create(2, "changed"), controller.create(_MANY, "leaving")
     assert controller.alter(changed, 4).error == "NONE"
 
     def create(topic: str) -> bool:
@@ -98,6 +98,11 @@ def test_topics_change_while_a_quota_holds_creations_up(
         assert refused.error == "REQUEST_TIMED_OUT"
         # In ZooKeeper mode Kafka does not say so to a check, and the change begins.
         assert refused.change_id is not None or "controller_mutation_rate" in (refused.error_message or "")
+        answer = controller.http.delete(f"/v1/topics/{leaving}", params={"timeout_ms": "40000"})
+        assert answer.json()["error"] == "REQUEST_TIMED_OUT"
+        assert "in the background; so far: " in answer.json()["error_message"]
+        assert "controller_mutation_rate" in answer.json()["error_message"]
+    assert controller.http.delete(f"/v1/topics/{leaving}").status_code == httpx2.codes.OK
 
     def grows() -> bool:
         controller.alter(changed, 5)

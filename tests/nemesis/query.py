@@ -1,7 +1,7 @@
-"""A Spark query that copies a topic: ``python -m tests.nemesis.query HISTORY NAME SOURCE TARGET CHECKPOINT SERVERS [TRIGGER] [SETTINGS]``.
+"""A Spark query that copies a topic: ``python -m tests.nemesis.query HISTORY NAME SOURCE TARGET CHECKPOINT SERVERS [TRIGGER] [SETTINGS] [WAY]``.
 
 SERVERS is JSON: ``kafka.bootstrap.servers`` and ``controller.url``. TRIGGER is the time between two micro-batches. SETTINGS
-is JSON: more of Spark's configuration.
+is JSON: more of Spark's configuration. WAY is one of ``tests.nemesis.spark.Way``.
 May be killed and started again with the same CHECKPOINT.
 """
 
@@ -11,12 +11,24 @@ import json
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
 
 from tests.nemesis.journal import Journal
+from tests.nemesis.spark import Way
 from tests.servers import start_spark
+
+_TASKS = 3
+
+
+def write(batch: DataFrame, _: int, *, options: dict[str, str], topic: str) -> None:
+    """Exactly once, by the option ``writer``; the rows of a key are in order again after the shuffle."""
+    ordered = batch.repartition(_TASKS, "key").sortWithinPartitions("key", "layout_epoch", "offset")
+    writer = ordered.select("key", "value").write.format("ordered-kafka")
+    writer.options(**options, topic=topic, writer="query").mode("append").save()
 
 
 def main(
@@ -28,6 +40,7 @@ def main(
     servers: str,
     trigger: str = "2 seconds",
     settings: str = "{}",
+    way: str = Way.STREAM.value,
 ) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -38,14 +51,13 @@ def main(
         spark.readStream.format("ordered-kafka")
         .options(**options, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="100000")
         .load()
-        .select("key", "value")
     )
-    query = (
-        rows.writeStream.format("ordered-kafka")
-        .options(**options, topic=target, checkpointLocation=checkpoint)
-        .trigger(processingTime=trigger)
-        .start()
-    )
+    if Way(way) is Way.BATCHES:
+        writer = rows.writeStream.foreachBatch(partial(write, options=options, topic=target))
+    else:
+        writer = rows.select("key", "value").writeStream.format("ordered-kafka")
+        writer = writer.options(**options, topic=target)
+    query = writer.option("checkpointLocation", checkpoint).trigger(processingTime=trigger).start()
     journal.note("started")
     try:
         while not stop.is_set():

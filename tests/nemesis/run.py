@@ -29,7 +29,7 @@ from tests.nemesis.nodes import Node, Supervisor
 from tests.nemesis.operator import CHURN
 from tests.nemesis.plan import UNSAFE, Hosts, rounds
 from tests.nemesis.reading import TopicReader, open_transactions
-from tests.nemesis.spark import MASTER, WORKERS, SparkCluster
+from tests.nemesis.spark import MASTER, WORKERS, SparkCluster, Way
 from tests.nemesis.watch import Watch, await_quietly, throttles
 from tests.nemesis.writer import PACE
 
@@ -51,10 +51,11 @@ _FIRST = 180.0
 class Run:
     """One run, from the start of its servers to the verdict."""
 
-    def __init__(self, directory: Path, seed: int, query: bool, rate: int) -> None:
+    def __init__(self, directory: Path, seed: int, query: bool, rate: int, way: Way | None = None) -> None:
         self.history = directory / "history.jsonl"
         self._directory = directory
         self._seed = seed
+        self._way = way or random.Random(f"{seed} way").choice(list(Way))
         self._at_once = max(1, round(rate * PACE / (_WRITERS * _KEYS)))
         self._journal = Journal(self.history, "run")
         state = plan_servers()
@@ -130,7 +131,15 @@ class Run:
                 assert self._spark is not None
                 checkpoint = self._spark.checkpoints / "checkpoint"
                 spark = json.dumps(self._spark.settings(name))
-                arguments += [SOURCE, QUERIED, str(checkpoint), json.dumps(options), "2 seconds", spark]
+                arguments += [
+                    SOURCE,
+                    QUERIED,
+                    str(checkpoint),
+                    json.dumps(options),
+                    "2 seconds",
+                    spark,
+                    self._way.value,
+                ]
         return [sys.executable, "-m", f"tests.nemesis.{role}", *arguments]
 
     # -- the run ------------------------------------------------------------------------------------------------
@@ -358,6 +367,7 @@ def main(
     seed: Annotated[int | None, typer.Option(help="Of what is done; random if left out.")] = None,
     rate: Annotated[int, typer.Option(min=1, help="Records per second that the writers aim at.")] = 240,
     query: Annotated[bool, typer.Option(help="Whether a Spark query copies the topic, too.")] = True,
+    way: Annotated[Way | None, typer.Option(help="How that writes; by the seed if left out.")] = None,
     directory: Annotated[
         Path | None, typer.Option(help="Where all is kept: history.jsonl, logs, data.")
     ] = None,
@@ -371,7 +381,7 @@ def main(
             typer.echo(f"error: network namespaces and TUN devices are needed: {reason}", err=True)
             raise typer.Exit(2)
         arguments = ["--minutes", str(minutes), "--seed", str(seed), "--rate", str(rate)]
-        arguments += ["--directory", str(chosen)]
+        arguments += ["--directory", str(chosen), *([] if way is None else ["--way", way.value])]
         raise typer.Exit(
             enter_namespaces(["tests.nemesis.run", *arguments, "--query" if query else "--no-query"])
         )
@@ -383,7 +393,7 @@ def main(
         )
         raise typer.Exit(2)
     typer.echo(f"seed {seed}, {chosen}/history.jsonl")
-    with Run(chosen, seed, query, rate) as run:
+    with Run(chosen, seed, query, rate, way) as run:
         violations = run.go(60 * minutes)
         typer.echo(summary(run.events(), violations))
     if violations:

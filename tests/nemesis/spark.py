@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 
 from spark_ordered_kafka.local.java import SMALL_JVM
@@ -16,6 +17,13 @@ WORKERS = ("worker-1", "worker-2")
 _PORT = 7077
 _DISK = "256m"
 """Size of the file system for checkpoints."""
+
+
+class Way(Enum):
+    """How the query writes: as a stream, or in foreachBatch after a shuffle."""
+
+    STREAM = "stream"
+    BATCHES = "batches"
 
 
 class SparkCluster:
@@ -56,6 +64,11 @@ class SparkCluster:
             "spark.executor.heartbeatInterval": "1s",
             "spark.network.timeout": "6s",
             "spark.network.timeoutInterval": "2s",
+            # Of two tasks at work on the same rows the slower one is stopped, or comes too late.
+            "spark.speculation": "true",
+            "spark.speculation.interval": "200ms",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.minTaskRuntime": "1s",
         }
 
     def _env(self, name: str) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.policy import TopicChecks
@@ -17,7 +16,7 @@ from spark_ordered_kafka.controller.state.change import refuse_second
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.creation import check_name
-from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
+from spark_ordered_kafka.controller.topics.leaving import Leaving, LeavingTopics
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import RequestError, UnavailableError
@@ -52,10 +51,10 @@ class TopicDeleter(LeavingTopics):
 
     def begin(
         self, topic: str, *, principal: str, validate_only: bool
-    ) -> tuple[schemas.TopicResult, Future[None] | None]:
+    ) -> tuple[schemas.TopicResult, Leaving | None]:
         """Record that the topic is to be deleted, and delete it in the background.
 
-        The future completes with the deletion; it is None for ``validate_only``, and that of a deletion already in progress.
+        The work completes with the deletion; it is None for ``validate_only``, and that of a deletion already in progress.
         Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, also for a topic that is not under management,
         PARTITION_CHANGE_IN_PROGRESS, or POLICY_VIOLATION.
         """

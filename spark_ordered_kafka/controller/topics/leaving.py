@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from spark_ordered_kafka.controller.policy import TopicChecks
@@ -25,6 +26,18 @@ from spark_ordered_kafka.updates import updated
 _log = logging.getLogger(__name__)
 _THREADS = 4
 _FIRST_RETRY, _LAST_RETRY = 0.2, 5.0
+
+
+@dataclass(eq=False)
+class Leaving:
+    """A topic that leaves until ``stop`` is set.
+
+    ``done`` completes when it has left. ``failure``: what the latest attempt met, None before one has failed.
+    """
+
+    stop: threading.Event
+    done: Future[None] = field(init=False)
+    failure: str | None = field(init=False, default=None)
 
 
 class LeavingTopics(ABC):
@@ -57,8 +70,7 @@ class LeavingTopics(ABC):
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=self.what)
-        # Each with the event that stops it.
-        self._jobs: dict[tuple[str, str], tuple[Future[None], threading.Event]] = {}
+        self._jobs: dict[tuple[str, str], Leaving] = {}
 
     @abstractmethod
     def _recorded(self) -> Mapping[str, str]:
@@ -87,12 +99,12 @@ class LeavingTopics(ABC):
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             return  # it has left meanwhile
-        if not wait([job], self._timeout).done:
+        if not wait([job.done], self._timeout).done:
             raise UnavailableError(
                 f"what is left of the deleted topic {topic!r} is not cleaned up within {self._timeout:g} s, which continues "
                 "in the background; send the request again"
             )
-        job.result()
+        job.done.result()
 
     def resume_all(self) -> None:
         """Resume all that is recorded in ZooKeeper."""
@@ -109,7 +121,7 @@ class LeavingTopics(ABC):
         """Stop between two steps; waits ``timeout`` seconds in all."""
         self._stop.set()
         with self._lock:
-            jobs = {key: job for key, (job, _) in self._jobs.items()}
+            jobs = {key: job.done for key, job in self._jobs.items()}
         late = wait(jobs.values(), timeout).not_done
         for (topic, _), job in jobs.items():
             if job in late:
@@ -119,7 +131,7 @@ class LeavingTopics(ABC):
         """End the threads; after :meth:`stop`."""
         self._threads.shutdown(wait=False)
 
-    def _leave(self, topic: str, topic_id: str, check: Callable[[TopicRecord], None]) -> Future[None]:
+    def _leave(self, topic: str, topic_id: str, check: Callable[[TopicRecord], None]) -> Leaving:
         """Record that the topic is to leave, and begin with it.
 
         Raises RequestError when it leaves in the other way already, UnavailableError when another one has its name, and what
@@ -141,26 +153,26 @@ class LeavingTopics(ABC):
             raise
         return self._job(topic, topic_id)
 
-    def _job(self, topic: str, topic_id: str) -> Future[None]:
+    def _job(self, topic: str, topic_id: str) -> Leaving:
         with self._lock:
-            known, stop = self._jobs.get((topic, topic_id), (None, None))
+            known = self._jobs.get((topic, topic_id))
             # A stopped job that waits for Kafka will not complete it when this process leads again.
-            if known is not None and stop is self._stop and not known.done():
+            if known is not None and known.stop is self._stop and not known.done.done():
                 return known
             context = contextvars.copy_context()
-            job = self._threads.submit(context.run, self._run, topic, topic_id, self._stop)
-            self._jobs[topic, topic_id] = job, self._stop
-        job.add_done_callback(lambda _: self._forget(topic, topic_id))
+            job = self._jobs[topic, topic_id] = Leaving(self._stop)
+            job.done = self._threads.submit(context.run, self._run, topic, topic_id, job)
+        job.done.add_done_callback(lambda _: self._forget(topic, topic_id))
         return job
 
     def _forget(self, topic: str, topic_id: str) -> None:
         with self._lock:
-            job, _ = self._jobs.get((topic, topic_id), (None, None))
-            if job is not None and job.done():
+            job = self._jobs.get((topic, topic_id))
+            if job is not None and job.done.done():
                 del self._jobs[topic, topic_id]
 
-    def _run(self, topic: str, topic_id: str, stop: threading.Event) -> None:
-        pause = _FIRST_RETRY
+    def _run(self, topic: str, topic_id: str, job: Leaving) -> None:
+        pause, stop = _FIRST_RETRY, job.stop
         while not stop.is_set():
             try:
                 self._znodes.await_claim(stop)
@@ -175,6 +187,7 @@ class LeavingTopics(ABC):
                     _log.warning("topic %s: its %s ends: %s", topic, self.what, error)
                     raise
                 _log.warning("topic %s: its %s is tried again in %g s: %s", topic, self.what, pause, error)
+                job.failure = str(error)
             except Exception:  # a bug, which a request that no longer waits for the future would never show
                 _log.exception("topic %s: its %s met a bug", topic, self.what)
                 raise

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.policy import TopicChecks
@@ -19,7 +18,7 @@ from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_name
-from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
+from spark_ordered_kafka.controller.topics.leaving import Leaving, LeavingTopics
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -62,10 +61,10 @@ class TopicReleaser(LeavingTopics):
 
     def begin(
         self, topic: str, request: schemas.ReleaseTopicRequest, *, principal: str
-    ) -> tuple[schemas.TopicResult, Future[None] | None]:
+    ) -> tuple[schemas.TopicResult, Leaving | None]:
         """Record that the topic is to be released, and release it in the background.
 
-        The future completes with the release; it is None for ``validate_only``, and that of a release already in progress.
+        The work completes with the release; it is None for ``validate_only``, and that of a release already in progress.
 
         Raises:
             RequestError: UNKNOWN_TOPIC_OR_PARTITION, also for a topic that is not under management; PARTITION_CHANGE_IN_PROGRESS;
@@ -88,7 +87,7 @@ class TopicReleaser(LeavingTopics):
             return result, None
         return result, self._record(topic, record)
 
-    def _record(self, topic: str, record: TopicRecord) -> Future[None]:
+    def _record(self, topic: str, record: TopicRecord) -> Leaving:
         def check(current: TopicRecord) -> None:
             if (current.management, current.layout_epoch) != (record.management, record.layout_epoch):
                 raise UnavailableError(f"topic {topic!r} was changed meanwhile; send the request again")

@@ -17,6 +17,7 @@ from spark_ordered_kafka.controller.reassign.requests.queries import Reassignmen
 from spark_ordered_kafka.controller.reassign.requests.replication import Moving, ReplicationFactors
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.change import FinishedChange
+from spark_ordered_kafka.controller.topics.leaving import Leaving
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError, error_name
 from spark_ordered_kafka.updates import updated
@@ -45,31 +46,32 @@ async def await_changes(
 
 async def await_leaving(
     what: str,
-    begun: Sequence[tuple[schemas.TopicResult, Future[None] | None] | OrderedKafkaError],
+    begun: Sequence[tuple[schemas.TopicResult, Leaving | None] | OrderedKafkaError],
     deadline: float,
     timeout: float,
 ) -> list[schemas.TopicResult | OrderedKafkaError]:
     """Results of deletions or releases, at the latest at ``deadline`` (monotonic seconds). For messages: ``what`` they are, and
     the whole time they had."""
     going = [None if isinstance(one, OrderedKafkaError) or one[1] is None else one[1] for one in begun]
-    pending = [asyncio.wrap_future(future) for future in going if future is not None]
+    pending = [asyncio.wrap_future(leaving.done) for leaving in going if leaving is not None]
     if pending:
         await asyncio.wait(pending, timeout=max(0.0, deadline - time.monotonic()))
     for one in pending:
         one.add_done_callback(retrieve_exception)
     found: list[schemas.TopicResult | OrderedKafkaError] = []
-    for item, future in zip(begun, going, strict=True):
+    for item, leaving in zip(begun, going, strict=True):
         if isinstance(item, OrderedKafkaError):
             found.append(item)
-        elif future is None:
+        elif leaving is None:
             found.append(item[0])
-        elif not future.done():
+        elif not leaving.done.done():
+            why = "" if leaving.failure is None else f"; so far: {leaving.failure}"
             found.append(
                 UnavailableError(
-                    f"the {what} is not done within {timeout:g} s: it continues in the background"
+                    f"the {what} is not done within {timeout:g} s: it continues in the background{why}"
                 )
             )
-        elif (error := future.exception()) is None:
+        elif (error := leaving.done.exception()) is None:
             found.append(item[0])
         elif isinstance(error, DeposedError):
             found.append(UnavailableError(f"the next controller completes the {what}: {error}"))
