@@ -50,13 +50,24 @@ class Nemesis:
         self._checkpoints = checkpoints
         self._quietly = quietly
 
-    def _awaits_replicas(self, fault: Fault) -> bool:
-        """Whether it may take a broker away from its followers."""
-        named = (fault.target, fault.other or "")
-        return any(name.startswith("broker") or name == UNSAFE for name in named) and not (
-            fault.kind in {"cut", "one-way cut", "delay", "loss"}
-            and any(name in self._clients for name in named)
-        )
+    def _kinds(self, fault: Fault) -> set[str]:
+        """Kinds of Kafka's servers of which it may take one away from other servers."""
+        named = ["broker" if name == UNSAFE else name for name in (fault.target, fault.other or "")]
+        if fault.kind in {"cut", "one-way cut", "delay", "loss"} and any(
+            name in self._clients for name in named
+        ):
+            return set()
+        return {kind for kind in ("broker", "kraft") if any(name.startswith(kind) for name in named)}
+
+    def _obstacle(self, fault: Fault, begun: Iterable[Fault]) -> str | None:
+        """Why Kafka would not keep its own promises under this fault, beside those that have begun (D-491)."""
+        kinds = self._kinds(fault)
+        if not kinds:
+            return None
+        others = set[str]().union(*map(self._kinds, begun))
+        if others and len(kinds | others) > 1:
+            return "a broker might start while no KRaft controller answers"
+        return None if self._cluster.await_in_sync(_PATIENCE) else "replicas are out of sync"
 
     def run(self, rounds: Iterable[Round], deadline: float) -> int:
         """Until then on the monotonic clock; the number of faults."""
@@ -81,10 +92,9 @@ class Nemesis:
     def _round(self, one: Round) -> None:
         undone: list[tuple[Fault, str, Undo]] = []
         for fault in one.faults:
-            if self._awaits_replicas(fault) and not self._cluster.await_in_sync(_PATIENCE):
-                self._journal.note(
-                    "skipped", kind=fault.kind, target=fault.target, why="replicas are out of sync"
-                )
+            obstacle = self._obstacle(fault, [one for one, *_ in undone])
+            if obstacle is not None:
+                self._journal.note("skipped", kind=fault.kind, target=fault.target, why=obstacle)
                 continue
             target = (
                 (self._cluster.leader() or self._cluster.names("controller")[0])

@@ -28,6 +28,9 @@ Kind = Literal[
 ]
 LEADER = "leader"
 """Target: the controller that leads at that moment."""
+SOURCE, COPIED, QUERIED = "events", "copied", "queried"
+SAVED = "saved"
+"""The copy of the topic that may lose records; its writer and its copier are the last ones of their kind."""
 UNSAFE = "unsafe"
 """Target: the topic that may lose records, which has two replicas and unclean leader elections."""
 GROUPS = ("brokers", "controllers", "zookeepers", "krafts")

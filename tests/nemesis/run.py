@@ -8,7 +8,6 @@ import random
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topic_layouts import layout_history
@@ -27,15 +27,13 @@ from tests.nemesis.nemesis import Nemesis
 from tests.nemesis.network import INSIDE, Network, enter_namespaces, why_not
 from tests.nemesis.nodes import Node, Supervisor
 from tests.nemesis.operator import CHURN
-from tests.nemesis.plan import UNSAFE, Hosts, rounds
+from tests.nemesis.plan import COPIED, QUERIED, SAVED, SOURCE, UNSAFE, Hosts, rounds
 from tests.nemesis.reading import TopicReader, open_transactions
 from tests.nemesis.spark import MASTER, WORKERS, SparkCluster, Way
+from tests.nemesis.summary import summary
 from tests.nemesis.watch import Watch, await_quietly, throttles
 from tests.nemesis.writer import PACE
 
-SOURCE, COPIED, QUERIED = "events", "copied", "queried"
-SAVED = "saved"
-"""The copy of the topic that may lose records; its writer and its copier are the last ones of their kind."""
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
 _GROUP = "copiers"
 SETTLING = 300.0
@@ -238,7 +236,7 @@ class Run:
                 self._journal.note("delete", topic=CHURN, result=client.delete_topic(CHURN).error)
             self._await(deadline, "changes of partition counts end", lambda: self._changing(client))
             self._await(deadline, "reassignments end", lambda: self._moving(client))
-            self._await(deadline, "open transactions end", self._open)
+            self._await(deadline, "open transactions end", lambda: self._open(client))
             found = self._judge_logs(client, deadline)
         self._note_throttles()
         return found
@@ -308,13 +306,27 @@ class Run:
     def _overdue(self, what: str, state: str) -> None:
         self._journal.note("overdue", what=what, seconds=SETTLING, state=state)
 
-    def _open(self) -> str:
+    def _open(self, client: ControllerClient) -> str:
         servers = self._cluster.bootstrap_servers
         open_ones = {topic: open_transactions(servers, topic) for topic in (SOURCE, UNSAFE)}
         left = {topic: of_topic for topic, of_topic in open_ones.items() if of_topic}
+        if UNSAFE in left:
+            self._abort_hanging(client)
         return (
             f"{left}, {self._cluster.dropped_markers()} ends of transactions dropped by Kafka" if left else ""
         )
+
+    def _abort_hanging(self, client: ControllerClient) -> None:
+        """What the doctor tells an operator to do: an unclean election has lost the end of a transaction, too."""
+        for one in client.hanging_transactions(UNSAFE).transactions:
+            place = ("--topic", UNSAFE, "--partition", str(one.partition))
+            done = kafka_tool(
+                *("kafka-transactions", "--bootstrap-server", self._cluster.bootstrap_servers),
+                *("abort", *place, "--start-offset", str(one.start_offset)),
+            )
+            self._journal.note(
+                "abort", partition=one.partition, offset=one.start_offset, code=done.returncode
+            )
 
     def _changing(self, client: ControllerClient) -> str:
         changes = [client.change(one.topic).change for one in client.topics().topics]
@@ -334,32 +346,6 @@ def _of_topic(events: list[Event], topic: str) -> list[Event]:
 def _unsaved(client: ControllerClient, left: judge.Records, saved: TopicReader) -> str:
     saved.read(0, 10.0)
     return ", ".join(judge.not_copied(left, saved.in_order(client)))
-
-
-def summary(events: list[Event], violations: list[str]) -> str:
-    """Figures of a run, for docs/reliability.md."""
-    times = {event["action"]: event["at"] for event in events if event["action"] in {"begin", "end"}}
-    faults = Counter(event["kind"] for event in events if event["action"] == "fault")
-    operations = [event for event in events if event["action"] == "operate"]
-    asked = Counter(event["what"] for event in operations)
-    taken = Counter(event["what"] for event in operations if not event["errors"])
-    refused = Counter(error for event in operations for error in event["errors"])
-    read = next((event for event in events if event["action"] == "read"), {})
-    layouts = {(one["topic"], one["topic_id"], one["epoch"]) for one in events if one["action"] == "layout"}
-    ended = Counter(event["node"].rpartition("-")[0] for event in events if event["action"] == "ended")
-    lines = [
-        f"{(times.get('end', 0) - times.get('begin', 0)) / 60:.1f} minutes, {sum(faults.values())} faults: {_listed(faults)}",
-        f"records: {', '.join(f'{read[name]} {name}' for name in ('records', COPIED, QUERIED, UNSAFE, SAVED) if name in read)}",
-        f"operator: {sum(asked.values())} requests, {sum(taken.values())} taken: {_listed(taken)}",
-        f"refused: {_listed(refused)}",
-        f"layouts: {len(layouts)}; ended by themselves: {_listed(ended) or 'none'}",
-        f"{len(violations)} violations",
-    ]
-    return "\n".join([*lines, *(f"  {violation}" for violation in violations)])
-
-
-def _listed(counts: Counter[str]) -> str:
-    return ", ".join(f"{count} {what}" for what, count in counts.most_common())
 
 
 def main(
