@@ -67,6 +67,7 @@ class LayoutCalls:
             params={"writer": "true"},
             topic=topic,
             retry_for=retry_for,
+            is_quick=True,
         )
 
     def wait_for_layout(self, topic: str, timeout: float) -> WriterLayoutView:
@@ -92,7 +93,7 @@ class LayoutCalls:
         """The committed layouts from ``from_epoch`` on; a linearizable read."""
         params = {"from_epoch": str(from_epoch)}
         return self._transport.send(
-            reader(LayoutHistoryView), "GET", topic_path(topic, "layout"), params=params
+            reader(LayoutHistoryView), "GET", topic_path(topic, "layout"), params=params, is_quick=True
         )
 
     def layouts(self, asked: Sequence[tuple[str, int]]) -> list[LayoutHistoryView | RequestError]:
@@ -114,7 +115,9 @@ class LayoutCalls:
         """Of the first ones, of one at least."""
         question = {"topics": [{"topic": topic, "from_epoch": from_epoch} for topic, from_epoch in asked]}
         body = json.dumps(question).encode()
-        answer = self._transport.send(_read_histories, "POST", "/v1/layouts", body=body, repeatable=True)
+        answer = self._transport.send(
+            _read_histories, "POST", "/v1/layouts", body=body, repeatable=True, is_quick=True
+        )
         return [
             self._layout_or_error(*question) if row.history is None else row.history
             for question, row in zip(asked, answer.topics, strict=False)

@@ -9,6 +9,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -44,6 +45,8 @@ _FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 1.0
 # Those after which a request is repeated as it was (RFC 9110, section 15.4).
 _REDIRECTS = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 _MOST_REDIRECTS = 3
+# Seconds without an answer to what takes a controller milliseconds, after which others are asked first: this one may hang (D-492).
+_SILENCE = 2.0
 # Below uvicorn's 5 s, so that a request is not sent into a connection that the controller is closing.
 _KEEPALIVE = 2.0
 # uvicorn reads no longer head of a request.
@@ -155,6 +158,7 @@ class Transport:
         repeatable: bool | None = None,
         key: str | None = None,
         retry_for: float | None = None,
+        is_quick: bool = False,
     ) -> _ParsedT:
         """The controller's answer.
 
@@ -166,6 +170,7 @@ class Transport:
             key: of :func:`new_key`, for routes that carry out the same request with the same key once, however often it
                 comes.
             retry_for: instead of the transport's own.
+            is_quick: whether controllers answer at once: one that is silent is asked in earnest after the others only.
 
         Raises:
             UnavailableError: no controller answered, or it is not known whether it did what was asked.
@@ -175,6 +180,11 @@ class Transport:
             ClosedError: after :meth:`close`.
         """
         requests = [self._request(method, url, path, params, body, extra_timeout, key) for url in self.urls]
+        rounds = [requests]
+        if is_quick and len(requests) > 1 and self._timeout > _SILENCE:
+            rounds.insert(
+                0, [replace(one, timeouts=dict.fromkeys(one.timeouts, _SILENCE)) for one in requests]
+            )
         if repeatable is None:
             repeatable = method in _REPEATABLE
         retrying = Retrying(
@@ -185,7 +195,7 @@ class Transport:
         )
         what, doubts, may_repeat = f"{method} {path}", list[str](), repeatable or key is not None
         try:
-            answer: _ParsedT = retrying(self._ask_in_turn, what, requests, parse, topic, may_repeat, doubts)
+            answer: _ParsedT = retrying(self._ask_in_turn, what, rounds, parse, topic, may_repeat, doubts)
         except _NoControllerError as error:
             if repeatable or not doubts:
                 raise
@@ -241,35 +251,37 @@ class Transport:
     def _ask_in_turn(
         self,
         what: str,
-        requests: Sequence[Request],
+        rounds: Sequence[Sequence[Request]],
         parse: Callable[[bytes], _ParsedT],
         topic: str,
         may_repeat: bool,
         doubts: list[str],
     ) -> _ParsedT:
-        """Ask each URL once. Those that may have carried the request out without an answer are added to ``doubts``."""
-        failures: list[str] = []
-        unreached: list[TlsError] = []
+        """Ask each URL once in each round. Those that may have carried the request out without an answer are added to
+        ``doubts``."""
+        failures: dict[int, str] = {}
+        refusals: dict[int, TlsError] = {}
         first = self._preferred
-        for turn in range(len(requests)):
-            index = (first + turn) % len(requests)
-            try:
-                return self._answer(requests[index], parse, topic)
-            except NoAnswerError as error:
-                if error.in_doubt:
-                    doubts.append(f"{self.urls[index]}, which {error}")
-                if error.in_doubt and not may_repeat:
-                    raise UnavailableError(
-                        f"{what} was sent to {self.urls[index]}, which {error}. It may have been carried out: look before "
-                        "asking for it again"
-                    ) from error
-                failures.append(f"{self.urls[index]} {error}")
-                if isinstance(error, TlsError):
-                    unreached.append(error)
-        if len(unreached) == len(requests):
+        for requests in rounds:
+            for turn in range(len(requests)):
+                index = (first + turn) % len(requests)
+                try:
+                    return self._answer(requests[index], parse, topic)
+                except NoAnswerError as error:
+                    failures[index] = f"{self.urls[index]} {error}"
+                    if isinstance(error, TlsError):
+                        refusals[index] = error
+                    if error.in_doubt:
+                        doubts.append(f"{self.urls[index]}, which {error}")
+                    if error.in_doubt and not may_repeat:
+                        raise UnavailableError(
+                            f"{what} was sent to {self.urls[index]}, which {error}. It may have been carried out: look "
+                            "before asking for it again"
+                        ) from error
+        if len(refusals) == len(failures):
             # None is away: asking again would not help.
-            raise unreached[0].refusal from unreached[0]
-        raise _NoControllerError(f"no controller answered {what}: {'; '.join(failures)}")
+            raise refusals[first].refusal from refusals[first]
+        raise _NoControllerError(f"no controller answered {what}: {'; '.join(failures.values())}")
 
     def _answer(self, request: Request, parse: Callable[[bytes], _ParsedT], topic: str) -> _ParsedT:
         response = self._followed(request)
