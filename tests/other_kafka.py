@@ -24,7 +24,7 @@ from spark_ordered_kafka.local.state import ClusterState, Server
 LAST_WITH_ZOOKEEPER = "3.9.2"
 _OF_KRAFT = ("process.", "node.", "controller.", "metadata.", "broker.heartbeat.", "broker.session.")
 CHROOT = "/of-brokers"
-KRAFT = servers.kafka_properties
+with_kraft = servers.kafka_properties
 """Properties of a node of a cluster that needs no ZooKeeper."""
 _format = Launcher._format
 
@@ -127,14 +127,14 @@ def _has_kraft(state: ClusterState) -> bool:
 
 
 def _kafka_properties(directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
-    return KRAFT(directory, state, node) if _has_kraft(state) else with_zookeeper(directory, state, node)
+    return with_kraft(directory, state, node) if _has_kraft(state) else with_zookeeper(directory, state, node)
 
 
 def with_zookeeper(directory: Path, state: ClusterState, broker: Server) -> dict[str, str]:
     """Properties of a broker whose cluster's metadata is in ZooKeeper."""
     if any((path / "meta.properties").is_file() for path in servers.log_dirs(directory, broker)):
         _forget(state, broker)
-    found = KRAFT(directory, state, broker)
+    found = with_kraft(directory, state, broker)
     return {name: value for name, value in found.items() if not name.startswith(_OF_KRAFT)} | {
         "broker.id": str(broker.id),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT",

@@ -23,7 +23,7 @@ from spark_ordered_kafka.local.state import ClusterState, Server, load, save
 from spark_ordered_kafka.updates import updated
 from tests.integration.test_broker_kills import await_whole
 from tests.integration.under_load import UnderLoad
-from tests.other_kafka import CHROOT, KRAFT, LAST_WITH_ZOOKEEPER, with_zookeeper
+from tests.other_kafka import CHROOT, LAST_WITH_ZOOKEEPER, with_kraft, with_zookeeper
 from tests.servers import TIMEOUT, await_true
 from tests.streams import change
 
@@ -66,7 +66,7 @@ class Migration:
 
     def _properties(self, directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
         stage = self._stages.get(node.name, Stage.ZOOKEEPER)
-        new = KRAFT(directory, state, node)
+        new = with_kraft(directory, state, node)
         if node.kind == "broker":
             new["metadata.log.dir"] = str(servers.log_dirs(directory, node)[0])
         if stage is Stage.KRAFT:

@@ -160,8 +160,9 @@ class LeavingTopics(ABC):
             if known is not None and known.stop is self._stop and not known.done.done():
                 return known
             context = contextvars.copy_context()
-            job = self._jobs[topic, topic_id] = Leaving(self._stop)
+            job = Leaving(self._stop)
             job.done = self._threads.submit(context.run, self._run, topic, topic_id, job)
+            self._jobs[topic, topic_id] = job
         job.done.add_done_callback(lambda _: self._forget(topic, topic_id))
         return job
 
