@@ -198,7 +198,8 @@ def storage_tool_command(
     ``jvm``: further options of Java.
     """
     tool = [java, *SMALL_JVM, *jvm, "-cp", classpath(list(jars)), "kafka.tools.StorageTool"]
-    return [*tool, "format", "--cluster-id", cluster_id, "--config", str(config), "--ignore-formatted"]
+    # An id may begin with a dash.
+    return [*tool, "format", f"--cluster-id={cluster_id}", "--config", str(config), "--ignore-formatted"]
 
 
 def kafka_command(java: str, jars: Sequence[Path], config: Path, jvm: Sequence[str] = ()) -> list[str]:
