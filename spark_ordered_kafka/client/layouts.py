@@ -85,9 +85,8 @@ class LayoutCalls:
                 left = deadline - time.monotonic()
                 if not error.retriable or left <= 0.0:
                     raise
-                time.sleep(
-                    min(_LAYOUT_RETRY, left)
-                )  # the controller answers at once while a change is closing
+                pause = min(_LAYOUT_RETRY, left)
+                time.sleep(pause)  # the controller answers at once while a change is closing
 
     def layout(self, topic: str, from_epoch: int = 0) -> LayoutHistoryView:
         """The committed layouts from ``from_epoch`` on; a linearizable read."""

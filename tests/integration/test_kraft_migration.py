@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from enum import Enum
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from spark_ordered_kafka.local.launcher import Launcher
 from spark_ordered_kafka.local.plan import Parameters, new_state
 from spark_ordered_kafka.local.state import ClusterState, Server, load, save
 from spark_ordered_kafka.updates import updated
-from tests.integration.test_broker_kills import await_whole
+from tests.integration.keepers import started
 from tests.integration.under_load import UnderLoad
 from tests.other_kafka import CHROOT, LAST_WITH_ZOOKEEPER, with_kraft, with_zookeeper
 from tests.servers import TIMEOUT, await_true
@@ -85,13 +85,8 @@ class Migration:
         """Start the node of KRaft, with the cluster's id."""
         state = load(local.directory)
         assert state is not None
-        client = KazooClient(hosts=state.zookeeper)
-        client.start(TIMEOUT)
-        try:
+        with started(KazooClient(hosts=state.zookeeper)) as client:
             cluster_id = json.loads(client.get(f"{CHROOT}/cluster/id")[0])["id"]
-        finally:
-            client.stop()
-            client.close()
         save(
             local.directory,
             updated(state, cluster_id=cluster_id, servers=[*state.servers, self.quorum]),
@@ -135,11 +130,8 @@ def operate(local: LocalCluster, topic: str, moved: str) -> None:
         assert controller.reassignment(request).state == "done", controller.reassignment(request)
         for row in rows:
             assert controller.topic(row.topic).partitions[0].replicas == row.replicas
-        admin = KafkaAdmin(local.bootstrap_servers, timeout=TIMEOUT)
-        try:
+        with closing(KafkaAdmin(local.bootstrap_servers, timeout=TIMEOUT)) as admin:
             assert TopicConfigs(admin.requests, TIMEOUT).describe(topic, defaults=False) == configs
-        finally:
-            admin.close()
         assert controller.delete_topic(topic).error == "NONE"
 
 
@@ -161,8 +153,7 @@ def test_writers_readers_changes_and_reassignments_go_on_while_metadata_moves_to
 
         def restart_brokers(stage: Stage) -> None:
             for number in BROKERS:
-                for topic in work.topics:
-                    await_whole(local, topic)
+                work.await_whole()
                 migration.restart(local, f"broker-{number}", stage)
                 go_on(f"{stage.name}-{number}")
 

@@ -13,7 +13,6 @@ from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.state import load, save
 from spark_ordered_kafka.updates import updated
-from tests.integration.test_broker_kills import await_whole
 from tests.integration.under_load import UnderLoad
 
 OLD, NEW = "3.9.2", "4.3.1"
@@ -42,8 +41,7 @@ def test_writers_readers_and_changes_go_on_while_kafka_is_upgraded(
         work = UnderLoad(stack, servers, spark, topic_name, tmp_path / "checkpoint")
         work.change_all()
         for name in use(servers, NEW):
-            for topic in work.topics:
-                await_whole(servers, topic)
+            work.await_whole()
             servers.stop(name)
             servers.start(name)
             work.change_all()

@@ -42,6 +42,11 @@ class UnderLoad:
         producer = self._writing.enter_context(OrderedProducer(conf(local, commit_interval_ms=50)))
         self._load = self._writing.enter_context(Load(producer, self.source, pause=0.02))
 
+    def await_whole(self) -> None:
+        """Wait until all replicas are in sync: the next server may be stopped."""
+        for topic in self.topics:
+            await_whole(self._local, topic)
+
     def change_all(self) -> None:
         """Another number of partitions for all topics, once their replicas are in sync; all goes on after that."""
         count = next(self._counts)
