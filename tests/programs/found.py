@@ -111,5 +111,11 @@ FOUND_OPERATORS = {
     "another tool makes the same partitions": [
         Turn((Request(0, "grow", (0,), 3), Request(0, "alter", count=3))),
     ],
+    # The model took the answer, for which there is nothing to wait, for the end of the change.
+    "what is ordered is to be ordered while its count changes": [
+        Turn((Request(0, "alter", count=4, wait=False),)),
+        Turn((Request(0, "configure", force=True),)),
+        Turn((Request(0, "alter", count=3),)),
+    ],
 }
 """The same of operators."""

@@ -226,10 +226,13 @@ def _limited(state: State) -> set[Outcome]:
 
 @dataclass(frozen=True)
 class _Ended:
-    """The end of a change that was waited for."""
+    """The end of a change that was waited for; a switch that there was no need of waits for none of the count."""
+
+    request: Request
 
     def outcomes(self, state: State) -> set[Outcome]:
-        ended = {one for one in state.later() if not one.is_changing}
+        is_switch = self.request.what == "configure"
+        ended = {one for one in state.later() if not (one.switching if is_switch else one.is_changing)}
         return {(DONE, one) for one in ended} | {("failed", one) for one in ended if one.is_gone}
 
 
@@ -328,7 +331,7 @@ def _events(asked: Asked) -> list[_Event]:
             for place, answer in enumerate(answers)
         ]
     if request.what in ("alter", "configure") and request.wait and not request.dry and answers[-1] == DONE:
-        return [*((request, answer) for answer in answers), (_Ended(), DONE)]
+        return [*((request, answer) for answer in answers), (_Ended(request), DONE)]
     if request.what == "create" and not request.dry and answers[-1] == DONE:
         return [*((request, answer) for answer in answers[:-1]), (_Cleared(), DONE), (request, DONE)]
     return [(_Moved() if answer in MOVED else request, answer) for answer in answers]
