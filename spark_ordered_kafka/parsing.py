@@ -168,6 +168,11 @@ def url_parts(url: str) -> tuple[str, str]:
     return parts.scheme, parts.hostname or ""
 
 
+def host_port(host: str, port: int | None) -> str:
+    """``host:port``, as it is given to clients: an IPv6 address has brackets."""
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` (a name or an address, an IPv6 one with or without brackets) is this machine's own."""
     try:

@@ -1,4 +1,4 @@
-"""Tests on brokers that are set up otherwise: ``TEST_BROKERS=defaults``, ``expiring``, ``logs`` or ``far``.
+"""Tests on brokers that are set up otherwise: ``TEST_BROKERS=defaults``, ``expiring``, ``logs``, ``far`` or ``ipv6``.
 
 It holds for clusters that a test's own process starts; what a test itself sets stays.
 """
@@ -57,9 +57,21 @@ def _alike(settings: Mapping[str, str]) -> _Properties:
     return lambda state, node: settings
 
 
+def _ipv6(state: ClusterState, node: Server) -> Mapping[str, str]:
+    if node.kind != "broker" or state.secure:
+        return {}
+    controller = [f"CONTROLLER://127.0.0.1:{port}" for port in node.internal_ports]
+    return {
+        # It takes both kinds of addresses.
+        "listeners": ",".join([f"PLAINTEXT://[::]:{node.port}", *controller]),
+        "advertised.listeners": f"PLAINTEXT://[::1]:{node.port}",
+    }
+
+
 PROPERTIES: Mapping[str, _Properties] = {
     **{name: _alike(settings) for name, settings in SETTINGS.items()},
     "far": far_brokers.properties,
+    "ipv6": _ipv6,
 }
 """What each choice sets for a broker."""
 _LATER = "records have the broker's time"
@@ -83,8 +95,8 @@ DIFFERENT: Mapping[str, Mapping[str, str]] = {
 """By settings the tests that are left out, and what is different there."""
 
 
-def choose(name: str) -> None:
-    """Start brokers with these settings from now on.
+def choose(name: str, patch: pytest.MonkeyPatch | None = None) -> None:
+    """Start brokers with these settings from now on, or until ``patch`` is undone.
 
     Raises:
         ConfigError: there are no such settings.
@@ -97,4 +109,4 @@ def choose(name: str) -> None:
         own = PROPERTIES[name](state, node)
         return {**usual(directory, state, node), **own, **state.broker_config}
 
-    pytest.MonkeyPatch().setattr(servers, "kafka_properties", chosen)
+    (patch or pytest.MonkeyPatch()).setattr(servers, "kafka_properties", chosen)

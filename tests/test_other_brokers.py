@@ -16,6 +16,6 @@ def test_what_is_left_out_is_there() -> None:
 
 def test_there_are_no_other_settings() -> None:
     with pytest.raises(
-        ConfigError, match=r"TEST_BROKERS has the value 'slow'.*defaults, expiring, logs, far"
+        ConfigError, match=r"TEST_BROKERS has the value 'slow'.*defaults, expiring, logs, far, ipv6"
     ):
         choose("slow")

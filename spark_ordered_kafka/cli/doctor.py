@@ -292,7 +292,9 @@ class _Examination:
 
 
 def _reached(node: Any) -> Finding:
-    place = f"{node.host}:{node.port}"
+    from spark_ordered_kafka.parsing import host_port
+
+    place = host_port(node.host, node.port)
     try:
         socket.create_connection((node.host, node.port), _CONNECT).close()
     except OSError as error:

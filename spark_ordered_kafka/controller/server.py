@@ -17,7 +17,7 @@ from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import TlsSettings
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.security import load_authorities, load_own
-from spark_ordered_kafka.parsing import is_loopback
+from spark_ordered_kafka.parsing import host_port, is_loopback
 
 _log = logging.getLogger(__name__)
 # Ticks of uvicorn, ten a second, between two looks at the certificate: a minute.
@@ -40,7 +40,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
-        raise ConfigError("host and port", f"{host}:{port}", f"cannot listen there: {error}") from error
+        raise ConfigError("host and port", host_port(host, port), f"cannot listen there: {error}") from error
     return listener
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka.admin import ClusterMetadata
 
+from spark_ordered_kafka.parsing import host_port
+
 # Of a large cluster a few will do.
 _MOST = 16
 # By bootstrap.servers: addresses in the newest metadata that a client of this process has received.
@@ -15,7 +17,7 @@ def note_brokers(servers: str, metadata: ClusterMetadata) -> None:
 
     Metadata without a broker, as from one that is fenced, changes nothing.
     """
-    found = [_address(str(one.host), one.port) for one in metadata.brokers.values()]
+    found = [host_port(str(one.host), one.port) for one in metadata.brokers.values()]
     if found:
         _known[servers] = found[:_MOST]
 
@@ -23,7 +25,3 @@ def note_brokers(servers: str, metadata: ClusterMetadata) -> None:
 def with_known_brokers(servers: str) -> str:
     """The ``bootstrap.servers`` of a new client: those given, and the brokers that were noted for them."""
     return ",".join(dict.fromkeys([*servers.split(","), *_known.get(servers, ())]))
-
-
-def _address(host: str, port: int | None) -> str:
-    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,8 +14,9 @@ from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controller_process import running
 from tests.integration.controllers import free_port
-from tests.servers import TIMEOUT, await_true, unique_name
+from tests.servers import TIMEOUT, unique_name
 from tests.streams import NumberedWriter, change, create, judged, records_in_order
 
 AHEAD = 600.0
@@ -33,28 +29,6 @@ time.time = lambda: right() + ({AHEAD} if os.path.exists(wrong) else 0)
 from spark_ordered_kafka.cli import main
 main()
 """
-
-
-@contextmanager
-def running(cluster: LocalCluster, chroot: str, program: list[str], port: int) -> Iterator[None]:
-    """A controller process on the port; SIGTERM at the end."""
-    where = ["--bootstrap-server", cluster.bootstrap_servers, "--zookeeper", f"{cluster.zookeeper}/{chroot}"]
-    command = [sys.executable, *program, "controller", "run", *where, "--port", str(port)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        await_true(lambda: process.poll() is None and ready(port), "the controller serves", 2 * TIMEOUT)
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        # The server ends in order, and then by the signal itself.
-        assert process.wait(2 * TIMEOUT) in (0, -signal.SIGTERM)
-
-
-def ready(port: int) -> bool:
-    try:
-        return httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=TIMEOUT).status_code == 200
-    except httpx2.TransportError:
-        return False
 
 
 def clocks(servers: str, url: str) -> list[dict[str, Any]]:
@@ -72,9 +46,10 @@ def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster,
     chroot, topic = unique_name("clock"), unique_name("timed")
     wrong, right = free_port(), free_port()
     urls = [f"http://127.0.0.1:{port}" for port in (wrong, right)]
+    where = kafka_cluster.bootstrap_servers, f"{kafka_cluster.zookeeper}/{chroot}"
     servers = kafka_cluster.bootstrap_servers
     cluster = cast("LocalCluster", SimpleNamespace(bootstrap_servers=servers, controller_url=",".join(urls)))
-    with running(kafka_cluster, chroot, ["-c", SKEWED, str(is_wrong)], wrong):
+    with running(*where, wrong, program=["-c", SKEWED, str(is_wrong)]):
         (found,) = clocks(servers, urls[0])
         assert found["status"] == "error"
         assert f"the clock of {urls[0]} is " in found["message"]
@@ -85,7 +60,7 @@ def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster,
         writer.write()
         change(cluster, topic, 3)
         writer.write()
-        with running(kafka_cluster, chroot, ["-m", "spark_ordered_kafka.cli"], right):
+        with running(*where, right):
             found_both = {one["status"] for one in clocks(servers, urls[1])}
             assert found_both == {"ok", "error"}
         # A clock that is put right does not put the controller right.
@@ -98,7 +73,7 @@ def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster,
         assert float(ahead) == pytest.approx(AHEAD, abs=10.0)
         assert "start that controller again" in found["advice"]
     # Both have ended; the right one comes back alone.
-    with running(kafka_cluster, chroot, ["-m", "spark_ordered_kafka.cli"], right):
+    with running(*where, right):
         writer.write()
         change(cluster, topic, 5)
         writer.write()

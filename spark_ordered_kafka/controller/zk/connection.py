@@ -36,6 +36,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.security import certificate_refusal, is_other_host, speaks_tls, ssl_context
+from spark_ordered_kafka.parsing import host_port
 
 _PREFIX = "zookeeper."
 _MECHANISM = "DIGEST-MD5"
@@ -275,10 +276,11 @@ def _diagnose(client: KazooClient, settings: ZooKeeperSettings) -> None:
     """Raises the reason why a port accepts connections but opens no session."""
     name = f"{_PREFIX}ssl.enabled"
     for host, port in client.hosts:
+        server = host_port(host, port)
         if not settings.ssl_enabled and speaks_tls(host, port):
-            raise ConfigError(name, False, f"the server at {host}:{port} speaks TLS; it must be true")
-        if isinstance(client.handler.failure, ssl.SSLEOFError) and _gives_session(f"{host}:{port}"):
-            raise ConfigError(name, True, f"the server at {host}:{port} speaks no TLS; it must be false")
+            raise ConfigError(name, False, f"the server at {server} speaks TLS; it must be true")
+        if isinstance(client.handler.failure, ssl.SSLEOFError) and _gives_session(server):
+            raise ConfigError(name, True, f"the server at {server} speaks no TLS; it must be false")
         refused = _refusal(client.handler.alert((host, port)), settings)
         if refused is not None:
             raise refused
