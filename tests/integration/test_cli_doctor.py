@@ -96,7 +96,8 @@ def test_slow_servers_do_not_keep_it(
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"of-{topic_name}"})
     commit_offsets(consumer, [TopicPartition(topic_name, 0, 0)])
     consumer.close()
-    monkeypatch.setattr("spark_ordered_kafka.cli.doctor._PATIENCE", 0.0)
+    for name in ("_PATIENCE", "_PATIENCE_EACH"):
+        monkeypatch.setattr(f"spark_ordered_kafka.cli.doctor.{name}", 0.0)
     unseen = [one["check"] for one in about(doctor(), "were not looked at within 0 s")]
     assert unseen == ["topics", "groups"]
 
