@@ -14,7 +14,7 @@ from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRe
 
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.epoch_bumps import FENCE_TIMEOUT_MS, EpochBumps
-from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
+from spark_ordered_kafka.kafka.leaders import NO_LEADER, leader_terms
 from spark_ordered_kafka.kafka.requests import IncompleteListing, broker_error
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -243,8 +243,7 @@ def _transaction(row: Any) -> ProducerTransaction:
 
 def _view(metadata: Any) -> _Coordinators:
     brokers = frozenset(broker.node_id for broker in metadata.brokers)
-    partitions = [row for topic in existing_topics(metadata) for row in topic.partitions]
-    leaders = {row.partition_index: (row.leader_id, row.leader_epoch) for row in partitions}
+    leaders = leader_terms(metadata)
     # A partition that the broker has not heard of yet has no leader.
     count = max(leaders, default=-1) + 1
     return _Coordinators(

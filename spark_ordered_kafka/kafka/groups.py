@@ -19,7 +19,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 from kafka.protocol.metadata import CoordinatorType
 
 from spark_ordered_kafka.kafka.clients import new_client, translating
-from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
+from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics, leader_terms
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.kafka.requests import BrokerCalls, IncompleteListing, broker_error
 
@@ -239,8 +239,7 @@ class ConsumerGroups(BrokerCalls):
     async def _coordinators(self, deadline: float) -> tuple[list[int], dict[int, tuple[int, int]]]:
         """Live brokers, and leader and leader epoch of every partition of the offsets topic."""
         metadata = await self._requests.metadata([OFFSETS_TOPIC], None, deadline)
-        rows = [row for topic in existing_topics(metadata) for row in topic.partitions]
-        leaders = {row.partition_index: (row.leader_id, row.leader_epoch) for row in rows}
+        leaders = leader_terms(metadata)
         leaderless = sorted(p for p, (leader, _) in leaders.items() if leader == NO_LEADER)
         if leaderless:
             raise IncompleteListing(

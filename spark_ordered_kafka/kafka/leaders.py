@@ -221,3 +221,12 @@ def existing_topics(metadata: Any) -> list[Any]:
             raise broker_error(topic.error_code, f"topic {topic.name!r}: {what}")
         found.append(topic)
     return found
+
+
+def leader_terms(metadata: Any) -> dict[int, tuple[int, int]]:
+    """Leader and leader epoch of each partition in the ``MetadataResponse`` of one topic; empty without the topic.
+
+    Raises as :func:`existing_topics`.
+    """
+    rows = (row for topic in existing_topics(metadata) for row in topic.partitions)
+    return {row.partition_index: (row.leader_id, row.leader_epoch) for row in rows}

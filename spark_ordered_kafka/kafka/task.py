@@ -263,6 +263,8 @@ class TaskTransaction:
         entry, producer, self._unused = self._committed, self._unused, None
         if entry is None or producer is None:
             raise UnavailableError(f"the ledger {self._ledger!r} has lost the entry that it showed before")
+        # Since the first look another driver of the query may have committed: a later batch, or other rows.
+        self._compare(entry)
         if not self._is_news():
             return
         self._writer.begin(producer)

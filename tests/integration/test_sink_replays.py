@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.buffer import Memory
+from spark_ordered_kafka.kafka.ledger import Origin
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.test_sink import collected, read
@@ -22,6 +23,7 @@ from tests.streams import (
     create,
     numbered,
     options,
+    raw_records,
     writer_context,
 )
 
@@ -76,6 +78,40 @@ def test_two_attempts_of_a_task_at_once_write_once(
     assert winner.commit()
     assert not zombie.commit(), "the fenced attempt learns from the ledger that its rows are there"
     assert read(spark, cluster, topic_name).count() == 100
+
+
+def test_a_replay_during_which_another_driver_goes_on_is_refused(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    """What it confirms must be what it has compared: an older entry would let the next batch be written twice."""
+    create(cluster, topic_name, 1)
+
+    def task(driver: str, sequence: int) -> TaskTransaction:
+        return TaskTransaction(
+            contexts[driver],
+            topic_name,
+            f"ordered:{topic_name}:q:0",
+            sequence,
+            Memory(1_000_000),
+            origin=Origin("query", driver, f"{driver}-{sequence}"),
+        )
+
+    def written(driver: str, sequence: int) -> bool:
+        one = task(driver, sequence)
+        one.write(numbered(10, 10 * sequence, 10))
+        return one.commit()
+
+    contexts = {driver: writer_context(cluster) for driver in ("first", "second")}
+    assert written("first", 2)
+    behind = task("second", 2)
+    behind.write(numbered(10, 20, 10))
+    assert behind.replayed
+    assert written("first", 3)
+    with pytest.raises(ReplayMismatchError, match="given batch 2 but has committed batch 3.*another driver"):
+        behind.commit()
+    assert not written("second", 3)
+    values = [record.value() for record in raw_records(cluster, topic_name, 1)]
+    assert len(values) == len(set(values)) == 200
 
 
 @pytest.mark.long

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from unittest.mock import patch
 
@@ -14,11 +14,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import ConfigError, FencedError, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import (
+    ConfigError,
+    FencedError,
+    OrderedKafkaError,
+    ReplayMismatchError,
+    UnavailableError,
+)
 from spark_ordered_kafka.kafka import task as task_module
 from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.buffer import Memory
-from spark_ordered_kafka.kafka.ledger import LedgerEntry
+from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, LedgerEntry, Origin
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.producer import EarlierCount, WriterLayout
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
@@ -45,11 +51,15 @@ class Layout:
 
 @dataclass(frozen=True)
 class Event:
-    """What becomes of a call: ``seconds`` pass, then it fails, if there is an ``error``; ``done``: though it was carried out."""
+    """What becomes of a call: ``seconds`` pass, then it fails, if there is an ``error``; ``done``: though it was carried out.
+
+    ``others``: so many batches another driver of the query writes before that.
+    """
 
     seconds: float = 0.0
     error: OrderedKafkaError | None = None
     done: bool = False
+    others: int = 0
 
 
 @dataclass
@@ -60,10 +70,17 @@ class Kafka:
     now: float = 0.0
     committed: list[list[bytes]] = field(default_factory=list)
     ledger: LedgerEntry | None = None
+    instances: int = 0
+    other: Callable[[], None] = lambda: None
 
     def take(self) -> Event:
         event = next(self.events, Event())
         self.now += event.seconds
+        if event.others:
+            self.events, left = iter(()), self.events
+            for _ in range(event.others):
+                self.other()
+            self.events = left
         if event.error is not None and not event.done:
             raise event.error
         return event
@@ -74,6 +91,8 @@ class Producer:
 
     def __init__(self, kafka: Kafka, *_: object, **__: object) -> None:
         kafka.take()
+        kafka.instances += 1
+        self._instance = kafka.instances
         self.layout: WriterLayout | None = None
         self.tombstones = None
         self.transactional_id = "ordered:t:q:0"
@@ -84,6 +103,7 @@ class Producer:
 
     def begin(self) -> None:
         self._kafka.take()
+        self._refuse_old()
         self._rows, self._first = [], None
 
     def send_records(self, records: Records, routing: object, turn: int) -> int:
@@ -91,6 +111,7 @@ class Producer:
         if self._first is None:
             self._first = self._kafka.now
         event = self._kafka.take()
+        self._refuse_old()
         self._rows += objects(records.values)
         if event.error is not None:
             raise event.error
@@ -100,8 +121,13 @@ class Producer:
         self._refuse_old()
         event = self._kafka.take()
         self._refuse_old()
-        assert entry.fingerprint.rows == len(self._rows), "an entry of rows that are not there"
-        self._kafka.committed.append(self._rows)
+        if self._rows:
+            assert entry.fingerprint.rows == len(self._rows), "an entry of rows that are not there"
+            self._kafka.committed.append(self._rows)
+        else:
+            known = self._kafka.ledger
+            assert known is not None
+            assert known == replace(entry, origin=known.origin), "it confirms what is not there"
         self._kafka.ledger = entry
         if event.error is not None:
             raise event.error
@@ -113,12 +139,14 @@ class Producer:
         pass
 
     def _refuse_old(self) -> None:
+        if self._instance != self._kafka.instances:
+            raise FENCED
         if self._first is not None and self._kafka.now - self._first > LIMIT:
             raise FencedError("the transaction was aborted")
 
 
 @contextmanager
-def a_task(kafka: Kafka) -> Iterator[TaskTransaction]:
+def a_task(kafka: Kafka, sequence: int = 5, origin: Origin = NO_ORIGIN) -> Iterator[TaskTransaction]:
     def sleep(seconds: float) -> None:
         kafka.now += seconds
 
@@ -130,7 +158,7 @@ def a_task(kafka: Kafka) -> Iterator[TaskTransaction]:
         sleep=sleep,
     )
     with patch.object(task_module, "TransactionalProducer", partial(Producer, kafka)):
-        task = TaskTransaction(context, "t", "ordered:t:q:0", 5, Memory(200))
+        task = TaskTransaction(context, "t", "ordered:t:q:0", sequence, Memory(200), origin=origin)
         try:
             yield task
         except BaseException:
@@ -196,3 +224,51 @@ def test_rows_that_cannot_be_sent_in_time_are_refused_once_they_were_sent_at_onc
     ) as caught:
         written(Kafka(iter(sent_slowly * 2)), 2)
     assert isinstance(caught.value.__cause__, FencedError)
+
+
+@dataclass
+class Driver:
+    """One that writes batches of a query one after the other, until one of them fails."""
+
+    kafka: Kafka
+    run: str
+    batches: list[int]
+    failure: OrderedKafkaError | None = None
+
+    def write(self) -> None:
+        """The next batch."""
+        if not self.batches or self.failure is not None:
+            return
+        sequence = self.batches.pop(0)
+        failure = failure_of(partial(self._written, sequence))
+        assert failure is None or isinstance(failure, OrderedKafkaError), failure
+        self.failure = failure
+
+    def _written(self, sequence: int) -> None:
+        with a_task(self.kafka, sequence, Origin("query", self.run, f"{self.run}-{sequence}")) as task:
+            task.write(rows(10 * sequence, 10))
+            task.commit()
+
+
+others = st.builds(
+    Event, st.just(0.0), st.sampled_from([None, AWAY, FENCED]), st.booleans(), st.sampled_from([0, 0, 1, 2])
+)
+
+
+@settings(max_examples=examples(1200))
+@given(st.lists(others, max_size=40))
+# The other one has written the next batch before this one has confirmed the one before.
+@example([Event(others=1), Event(others=1)])
+def test_two_drivers_of_a_query_commit_a_batch_once(script: list[Event]) -> None:
+    """What one has committed the other skips, or is refused."""
+    kafka = Kafka(iter(script))
+    one, other = (Driver(kafka, run, [5, 6, 7]) for run in ("one", "other"))
+    kafka.other = other.write
+    while one.batches and one.failure is None:
+        one.write()
+    wanted = [[b"%d" % number for number in range(10 * first, 10 * first + 10)] for first in (5, 6, 7)]
+    assert kafka.committed == wanted[: len(kafka.committed)], "each batch once, in order"
+    if one.failure is None:
+        assert kafka.committed == wanted
+    else:
+        assert isinstance(one.failure, (ReplayMismatchError, UnavailableError))
