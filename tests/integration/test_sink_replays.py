@@ -107,7 +107,7 @@ def test_a_replay_during_which_another_driver_goes_on_is_refused(
     behind.write(numbered(10, 20, 10))
     assert behind.replayed
     assert written("first", 3)
-    with pytest.raises(ReplayMismatchError, match="given batch 2 but has committed batch 3.*another driver"):
+    with pytest.raises(ReplayMismatchError, match=r"given batch 2 but has committed batch 3.*another driver"):
         behind.commit()
     assert not written("second", 3)
     values = [record.value() for record in raw_records(cluster, topic_name, 1)]
