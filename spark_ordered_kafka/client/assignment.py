@@ -251,16 +251,21 @@ class Assignment:
             self._settle_at = self._clock() + _COMMIT_INTERVAL
             return
         joined: dict[str, TopicProgress] = {}
+        unclaimed: list[TopicPartition] = []
         for name in self._unsettled:
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             self._refresh(name)
         all_layouts = self._directory.refresh_all(list(self._unsettled))
         for layouts, (name, partitions) in zip(all_layouts, self._unsettled.items(), strict=True):
-            joined[name] = topic = self._joining.join(layouts, partitions)
+            topic, claims = self._joining.join(layouts, partitions)
+            joined[name] = topic
+            unclaimed += claims
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
                 progress.stopped = (name, p) in self.moves.paused
             require_same(self._read.setdefault(name, topic.layouts), topic.layouts)
+        # A commit for each topic would take most of the time that a group of hundreds needs to begin.
+        self._joining.claim(unclaimed)
         more = joined.keys() & self._topics.keys()
         for name in more:
             self._topics[name].add(joined[name])

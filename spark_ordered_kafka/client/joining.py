@@ -34,6 +34,8 @@ TIMEOUT = 10.0
 _SILENT_TIMEOUT = 1.0
 _UNUSED_PARTITION = 2**31 - 1
 _ROUNDS = 5
+# Kafka keeps the offsets of a commit as one batch, of at most max.message.bytes: 1 MB, unless that was changed.
+_MOST_CLAIMS = 1000
 
 # What a coordinator answers that has not taken the group over yet, or has given it away.
 _MOVING = {
@@ -165,7 +167,7 @@ def report_lost(topic: str, partition: int, position: int, begin: int, reset: Re
 
 
 class Joining:
-    """Finds the start of assigned partitions, and commits it: what others wait for is then known to them."""
+    """Finds the start of assigned partitions, and claims it by a commit: what others wait for is then known to them."""
 
     def __init__(
         self, offsets: GroupOffsets, directory: TopicDirectory, reset: Reset, keeps_state: bool
@@ -175,8 +177,11 @@ class Joining:
         self._reset = reset
         self._keeps_state = keeps_state
 
-    def join(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicProgress:
-        """The progress of newly assigned partitions of a topic, whose layouts were asked for since they were assigned.
+    def join(
+        self, layouts: TopicLayouts, partitions: Collection[int]
+    ) -> tuple[TopicProgress, list[TopicPartition]]:
+        """The progress of newly assigned partitions of a topic, whose layouts were asked for since they were assigned; and
+        what is left to :meth:`claim` before anything is delivered.
 
         Raises:
             UnavailableError: a broker, the group's coordinator or the controller does not answer.
@@ -200,14 +205,25 @@ class Joining:
             # An end that was taken under another layout than other members' ends leaves a gap inside a key (D-053).
             now = self._directory.refresh(topic) if self._reset == "latest" and log.ends else layouts
             if now is layouts:
-                self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
+                unclaimed = [
+                    committable(topic, p, claim) for p, claim in claims.items() if group.get(p) != claim
+                ]
+                if self._reset == "latest":
+                    # Who begins meanwhile takes it that this member's ends are of that later layout, too (D-053).
+                    self.claim(unclaimed)
+                    unclaimed = []
                 own = {
                     p: Progress.starting(claim.offset, claim, opened_before(layouts, p, claim.offset))
                     for p, claim in claims.items()
                 }
-                return TopicProgress(layouts, own, group, since, self._keeps_state)
+                return TopicProgress(layouts, own, group, since, self._keeps_state), unclaimed
             layouts = now
         raise UnavailableError(f"the layout of {topic!r} changed {_ROUNDS} times while its ends were read")
+
+    def claim(self, offsets: list[TopicPartition]) -> None:
+        """Commit what :meth:`join` has found, of all topics together; raises as :meth:`GroupOffsets.commit`."""
+        for first in range(0, len(offsets), _MOST_CLAIMS):
+            self._offsets.commit(offsets[first : first + _MOST_CLAIMS])
 
     def _log(self, layouts: TopicLayouts, partitions: Collection[int], since: int) -> TopicLog:
         topic = layouts.topic
@@ -257,10 +273,6 @@ class Joining:
             p: max(log_starts[p], history.start(history.epoch_of(p, end), p)) if p in waiting else end
             for p, end in ends.items()
         }
-
-    def _claim(self, topic: str, claims: Mapping[int, Release]) -> None:
-        if claims:
-            self._offsets.commit([committable(topic, p, claim) for p, claim in claims.items()])
 
 
 def _count_at(history: LayoutHistory, epoch: int) -> int:

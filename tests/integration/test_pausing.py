@@ -106,7 +106,9 @@ def test_a_topic_is_read_once_although_another_cannot_be_taken_up_yet(
     refused: list[str] = []
     join = Joining.join
 
-    def join_one(self: Joining, layouts: TopicLayouts, partitions: Collection[int]) -> TopicProgress:
+    def join_one(
+        self: Joining, layouts: TopicLayouts, partitions: Collection[int]
+    ) -> tuple[TopicProgress, list[TopicPartition]]:
         if layouts.topic == other and len(refused) < 3:
             refused.append(other)
             raise UnavailableError(f"{other}-0 has no leader")
