@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 import httpx2
 
+from spark_ordered_kafka.parsing import host_port
 from tests.servers import TIMEOUT, await_true
 
-PROGRAM = ("-m", "spark_ordered_kafka.cli")
+_PROGRAM = ("-m", "spark_ordered_kafka.cli")
 
 
 @contextmanager
@@ -21,13 +22,13 @@ def running(
     zookeeper: str,
     port: int,
     *,
-    program: Sequence[str] = PROGRAM,
+    program: Sequence[str] = _PROGRAM,
     host: str = "127.0.0.1",
 ) -> Iterator[str]:
     """The URL of a controller process; SIGTERM at the end."""
     where = ["--bootstrap-server", bootstrap_servers, "--zookeeper", zookeeper]
     command = [sys.executable, *program, "controller", "run", *where, "--host", host, "--port", str(port)]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = f"http://{host_port(host, port)}"
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         await_true(lambda: process.poll() is None and _ready(url), "the controller serves", 2 * TIMEOUT)

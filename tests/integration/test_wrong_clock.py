@@ -46,8 +46,8 @@ def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster,
     chroot, topic = unique_name("clock"), unique_name("timed")
     wrong, right = free_port(), free_port()
     urls = [f"http://127.0.0.1:{port}" for port in (wrong, right)]
-    where = kafka_cluster.bootstrap_servers, f"{kafka_cluster.zookeeper}/{chroot}"
     servers = kafka_cluster.bootstrap_servers
+    where = servers, f"{kafka_cluster.zookeeper}/{chroot}"
     cluster = cast("LocalCluster", SimpleNamespace(bootstrap_servers=servers, controller_url=",".join(urls)))
     with running(*where, wrong, program=["-c", SKEWED, str(is_wrong)]):
         (found,) = clocks(servers, urls[0])
