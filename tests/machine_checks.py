@@ -56,27 +56,27 @@ REACHABLE = {state: _reachable(state) for state in {state for state, _ in TABLE}
 def validate_advance(before: Sequence[Task], advance: Advance) -> None:
     """``advance`` may follow from a look at Kafka."""
     validate_tasks(before, advance.tasks, advance.memory)
-    old = {(task.request_id, place): move for task in before for place, move in task.moves.items()}
+    old = {(task.request_id, tp): move for task in before for tp, move in task.moves.items()}
     new = {task.request_id: task for task in advance.tasks}
     for ask in advance.instructions:
-        task, place = new[ask.request_id], ask.instruction.place
-        move = task.moves[place]
-        assert place in task.active, f"{ask} of a move that is {move.state}"
+        task, tp = new[ask.request_id], ask.instruction.tp
+        move = task.moves[tp]
+        assert tp in task.active, f"{ask} of a move that is {move.state}"
         match ask.instruction:
             case i.Start() | i.MoveToLogDir():
                 assert not task.cancelling
                 assert move.error_code == 0
                 assert move.state == "starting" or isinstance(ask.instruction, i.MoveToLogDir)
-                if old[ask.request_id, place].state == "waiting":
-                    assert place in advance.intents[ask.request_id], f"{ask} before it is stored"
+                if old[ask.request_id, tp].state == "waiting":
+                    assert tp in advance.intents[ask.request_id], f"{ask} before it is stored"
             case i.Withdraw() | i.Restore() | i.CancelLogDirMove():
                 assert task.cancelling or move.error_code != 0, f"{ask} of a move that goes forward"
     failed = {
-        (request_id, move.place)
+        (request_id, move.tp)
         for (request_id, _), move in old.items()
-        if move.state in BEGUN and new[request_id].moves[move.place].state == "failed"
+        if move.state in BEGUN and new[request_id].moves[move.tp].state == "failed"
     }
-    assert {(failure.request_id, failure.move.place) for failure in advance.failures} == failed
+    assert {(failure.request_id, failure.move.tp) for failure in advance.failures} == failed
     assert all(failure.story.endswith("failed: failed") for failure in advance.failures)
 
 
@@ -85,12 +85,12 @@ def validate_tasks(before: Sequence[Task], after: Sequence[Task], memory: Memory
     assert [task.request_id for task in after] == [task.request_id for task in before]
     for old, new in zip(before, after, strict=True):
         assert list(new.moves) == list(old.moves)
-        assert {place for place, move in new.moves.items() if move.state in BEGUN} == set(new.active)
-        assert {place for place, move in new.moves.items() if move.state == "waiting"} == set(new.waiting)
+        assert {tp for tp, move in new.moves.items() if move.state in BEGUN} == set(new.active)
+        assert {tp for tp, move in new.moves.items() if move.state == "waiting"} == set(new.waiting)
         assert len(new.active) + len(new.waiting) == len({*new.active, *new.waiting})
-        for place, move in new.moves.items():
-            validate_move(old.moves[place], move)
-    assert memory.trackers.keys() <= {(task.request_id, place) for task in after for place in task.active}
+        for tp, move in new.moves.items():
+            validate_move(old.moves[tp], move)
+    assert memory.trackers.keys() <= {(task.request_id, tp) for task in after for tp in task.active}
 
 
 def validate_move(before: Move, after: Move) -> None:

@@ -63,8 +63,8 @@ def status(
 
 
 def _cells(row: AutoscaleTopic) -> tuple[object, ...]:
-    decision, seen = row.decision, row.observation
-    peak = None if seen is None else f"{100 * seen.peak:.0f} %"
+    decision, observation = row.decision, row.observation
+    peak = None if observation is None else f"{100 * observation.peak:.0f} %"
     if decision is None:
         return row.topic, row.mode, row.count, None, peak, None
     shown = (

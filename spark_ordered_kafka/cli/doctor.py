@@ -297,11 +297,11 @@ class _Examination:
 def _reached(node: Any) -> Finding:
     from spark_ordered_kafka.parsing import host_port
 
-    place = host_port(node.host, node.port)
+    address = host_port(node.host, node.port)
     try:
         socket.create_connection((node.host, node.port), _CONNECT).close()
     except OSError as error:
-        what = f"broker {node.id} advertises {place}, which this machine does not reach: {error}"
+        what = f"broker {node.id} advertises {address}, which this machine does not reach: {error}"
         advice = "set the broker's advertised.listeners to a name that clients resolve, and open the port"
         return Finding("brokers", "error", what, advice)
-    return Finding("brokers", "ok", f"broker {node.id} is reached at {place}")
+    return Finding("brokers", "ok", f"broker {node.id} is reached at {address}")

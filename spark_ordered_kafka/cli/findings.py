@@ -189,17 +189,17 @@ def _of_partitions(topics: Sequence[KafkaTopicView]) -> Iterator[Finding]:
     )
     named: set[tuple[str, int]] = set()
     for name, status, what in judgements:
-        places = [
+        tps = [
             (one.topic, row.partition)
             for one in topics
             for row in one.partitions
             # Kafka demands no more replicas in sync than there are: one is written with min.insync.replicas=2, too.
             if FILTERS[name](one, row) and (row.leader < 0 or len(row.isr) < len(row.replicas))
         ]
-        new = [place for place in places if place not in named]
+        new = [tp for tp in tps if tp not in named]
         named |= set(new)
         if new:
-            shown = listed(new, _NAMED, lambda place: f"{place[0]}-{place[1]}")
+            shown = listed(new, _NAMED, lambda tp: f"{tp[0]}-{tp[1]}")
             yield Finding(
                 "partitions", status, f"{len(new)} {what}: {shown}",
                 f"ordered-kafka topics describe {name}, then look after the brokers of their replicas",
@@ -243,18 +243,18 @@ def of_hanging(found: HangingTransactionList, servers: str) -> list[Finding]:
 def _of_hanging(topic: str, one: HangingTransactionView, servers: str) -> Finding:
     name = "" if one.transactional_id is None else f" of {one.transactional_id}"
     what = f"{topic}-{one.partition}: the transaction{name} (producer id {one.producer_id}) from offset {one.start_offset}"
-    place = f"--topic {topic} --partition {one.partition}"
+    options = f"--topic {topic} --partition {one.partition}"
     if one.is_certain:
         return Finding(
             "transactions", "error",
             f"{what} hangs: no coordinator will end it, and readers of committed records stop there",
-            f"kafka-transactions --bootstrap-server {servers} abort {place} --start-offset {one.start_offset} "
+            f"kafka-transactions --bootstrap-server {servers} abort {options} --start-offset {one.start_offset} "
             "(needs ALTER or CLUSTER_ACTION on the cluster)",
         )  # fmt: skip
     return Finding(
         "transactions", "warning",
         f"{what} is open for more than 15 minutes, and the controllers may not describe whose it is: perhaps it hangs",
-        f"kafka-transactions --bootstrap-server {servers} find-hanging {place}, as a user who may describe all "
+        f"kafka-transactions --bootstrap-server {servers} find-hanging {options}, as a user who may describe all "
         "transactional ids, tells",
     )  # fmt: skip
 

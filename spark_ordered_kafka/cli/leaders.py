@@ -64,19 +64,19 @@ def elect(
 
     An unclean election loses the records that the new leader lacks, and so the order of their keys.
     """
-    places = _places(topic, partition, all_topic_partitions, path_to_json_file)
+    tps = _partitions(topic, partition, all_topic_partitions, path_to_json_file)
     conf = broker_conf(bootstrap_server, command_config)
     if election_type is ElectionKind.UNCLEAN and not yes:
         typer.confirm("Elect unclean leaders? What they lack is lost.", abort=True, err=True)
     from spark_ordered_kafka.client.cluster_admin import ClusterAdmin
 
-    found = ClusterAdmin(conf).elect(election_type.value, places)
+    found = ClusterAdmin(conf).elect(election_type.value, tps)
     _print(found, election_type, output)
     if found.failed:
         raise typer.Exit(common.REFUSED)
 
 
-def _places(
+def _partitions(
     topic: str | None, partition: int | None, every: bool, path: Path | None
 ) -> list[PartitionId] | None:
     """The partitions that are named; None: all. Raises ConfigError unless they are named in one way."""
@@ -99,17 +99,17 @@ def _read(path: Path) -> list[PartitionId]:
     form = '{"partitions": [{"topic": "orders", "partition": 1}]} is needed'
     try:
         body = json_value(path.read_bytes())
-        places = [(row["topic"], row["partition"]) for row in body["partitions"]]
+        tps = [(row["topic"], row["partition"]) for row in body["partitions"]]
     except OSError as error:
         raise ConfigError("--path-to-json-file", str(path), f"it cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError("--path-to-json-file", str(path), f"{form} ({error!r})") from None
-    for name, number in places:
+    for name, number in tps:
         if not isinstance(name, str) or type(number) is not int or not 0 <= number < 2**31:
             raise ConfigError("--path-to-json-file", str(path), f"{form}, not {name!r} and {number!r}")
-    if not places:
+    if not tps:
         raise ConfigError("--path-to-json-file", str(path), f"it names no partition: {form}")
-    return list(dict.fromkeys(places))
+    return list(dict.fromkeys(tps))
 
 
 def _print(found: Elections, kind: ElectionKind, output: common.OutputFormat) -> None:
@@ -117,9 +117,9 @@ def _print(found: Elections, kind: ElectionKind, output: common.OutputFormat) ->
         typer.echo(f"error: {topic}-{partition}: {error}", err=True)
     if output.is_data:
         rows = (
-            [(place, "elected", None) for place in found.elected]
-            + [(place, "not needed", None) for place in found.unneeded]
-            + [(place, "failed", str(error)) for place, error in found.failed.items()]
+            [(tp, "elected", None) for tp in found.elected]
+            + [(tp, "not needed", None) for tp in found.unneeded]
+            + [(tp, "failed", str(error)) for tp, error in found.failed.items()]
         )
         shown = [
             {"topic": topic, "partition": partition, "result": result, "error": error}
@@ -135,5 +135,5 @@ def _print(found: Elections, kind: ElectionKind, output: common.OutputFormat) ->
         typer.echo("all partitions are led by the right replica already")
 
 
-def _names(places: Sequence[PartitionId]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in places)
+def _names(tps: Sequence[PartitionId]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in tps)

@@ -68,16 +68,16 @@ def from_csv(path: Path, record_size: int) -> list[Point]:
     return _in_order("--load", str(path), points)
 
 
-def _row(place: str, row: Mapping[str, Any], record_size: int) -> Point:
-    rate = _number(place, "bytes_per_second", row, None)
-    records = _number(place, "records_per_second", row, rate / record_size)
-    share = _number(place, "hot_key_share", row, 0.0)
+def _row(where: str, row: Mapping[str, Any], record_size: int) -> Point:
+    rate = _number(where, "bytes_per_second", row, None)
+    records = _number(where, "records_per_second", row, rate / record_size)
+    share = _number(where, "hot_key_share", row, 0.0)
     if share >= 1:
-        raise ConfigError(f"{place}: hot_key_share", share, "a part from 0 to less than 1 is needed")
-    return _time(place, row["time"] or ""), rate, records, share
+        raise ConfigError(f"{where}: hot_key_share", share, "a part from 0 to less than 1 is needed")
+    return _time(where, row["time"] or ""), rate, records, share
 
 
-def _number(place: str, name: str, row: Mapping[str, Any], default: float | None) -> float:
+def _number(where: str, name: str, row: Mapping[str, Any], default: float | None) -> float:
     text = row.get(name)
     if (text is None or text == "") and default is not None:
         return default
@@ -86,18 +86,18 @@ def _number(place: str, name: str, row: Mapping[str, Any], default: float | None
     except ValueError:
         number = -1.0
     if not 0 <= number < _MOST:
-        raise ConfigError(f"{place}: {name}", text, "a number, 0 or greater, is needed")
+        raise ConfigError(f"{where}: {name}", text, "a number, 0 or greater, is needed")
     return number
 
 
-def _time(place: str, text: str) -> float:
+def _time(where: str, text: str) -> float:
     if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text):
         return float(text)
     try:
         return epoch_seconds(text)
     except ValueError as error:
         hint = "seconds since the epoch are needed, or a time such as 2026-11-23T08:00:00Z"
-        raise ConfigError(f"{place}: time", text, hint) from error
+        raise ConfigError(f"{where}: time", text, hint) from error
 
 
 def _in_order(option: str, value: str, points: list[Point]) -> list[Point]:

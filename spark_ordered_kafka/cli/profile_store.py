@@ -76,8 +76,8 @@ def read_profiles() -> Profiles:
         raise ConfigError(str(path), None, f"the file cannot be read: {error.strerror}") from error
     except ValueError as error:
         # Without its text, which may hold secrets.
-        place = str(error).rpartition("(")[2].rstrip(")") if "(" in str(error) else "somewhere"
-        raise ConfigError(str(path), None, f"this is no TOML: look {place}") from None
+        where = str(error).rpartition("(")[2].rstrip(")") if "(" in str(error) else "somewhere"
+        raise ConfigError(str(path), None, f"this is no TOML: look {where}") from None
     current, profiles = content.pop(_CURRENT, None), content.pop(_PROFILES, {})
     wrong = [*content]
     if not isinstance(current, str | None):

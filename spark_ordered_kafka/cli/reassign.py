@@ -171,14 +171,12 @@ def _as_it_is(
     """Where the replicas of its partitions are, preferred leader first."""
     from spark_ordered_kafka.client.schemas import PartitionAssignment
 
-    places = [(row.topic, row.partition) for row in request.partitions or ()]
+    tps = [(row.topic, row.partition) for row in request.partitions or ()]
     if request.partitions is None:
         checked = client.reassign(updated(request, validate_only=True))
         raise_unless_accepted(checked, output)
-        places = [(row.topic, row.partition) for row in checked.partitions]
-    replicas = {
-        place: row.replicas for place, row in _verified(client, {place: [] for place in places}).items()
-    }
+        tps = [(row.topic, row.partition) for row in checked.partitions]
+    replicas = {tp: row.replicas for tp, row in _verified(client, {tp: [] for tp in tps}).items()}
     found = _verified(client, replicas)
     rows = []
     for topic, partition in replicas:

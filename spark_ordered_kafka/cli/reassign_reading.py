@@ -122,8 +122,8 @@ def _print_replicas(view: ReassignmentView) -> None:
         percent = Copied(row.numerator, row.denominator if known else None).percent
         total = shown_bytes(row.denominator) if known else None
         shown = None if percent is None else f"{int(percent)} %"
-        place = (row.topic, row.partition, row.broker, row.log_dir)
-        rows.append((*place, shown_bytes(row.numerator), total, shown, row.error))
+        replica = (row.topic, row.partition, row.broker, row.log_dir)
+        rows.append((*replica, shown_bytes(row.numerator), total, shown, row.error))
     common.print_table(("TOPIC", "PARTITION", "BROKER", "LOG DIR", "COPIED", "OF", "PERCENT", "ERROR"), rows)
 
 

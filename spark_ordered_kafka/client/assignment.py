@@ -32,7 +32,7 @@ from spark_ordered_kafka.kafka.clients import (
     translate_of_member,
 )
 from spark_ordered_kafka.kafka.known_brokers import note_brokers
-from spark_ordered_kafka.kafka.segments import offset_of, place_of
+from spark_ordered_kafka.kafka.segments import offset_of, tp_of
 from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.native.messages import fetch, runs
 
@@ -110,18 +110,18 @@ class Assignment:
 
     # -- the group's decisions ----------------------------------------------------------------------------------
 
-    def places(self) -> list[PartitionId]:
+    def partitions(self) -> list[PartitionId]:
         """The assigned partitions."""
         settled = [(name, p) for name, topic in self._topics.items() for p in topic.own]
         return settled + [(name, p) for name, partitions in self._unsettled.items() for p in partitions]
 
     def is_in_force(self) -> bool:
         """Whether librdkafka has the same partitions; it has none before it is known where they begin."""
-        return set(self.places()) == {(one.topic, one.partition) for one in self._consumer.assignment()}
+        return set(self.partitions()) == {(one.topic, one.partition) for one in self._consumer.assignment()}
 
-    def is_settled(self, place: PartitionId) -> bool:
+    def is_settled(self, tp: PartitionId) -> bool:
         """Whether it is known where an assigned partition begins."""
-        return progress_of(self._topics, *place) is not None
+        return progress_of(self._topics, *tp) is not None
 
     def figures(self) -> list[PartitionFigures]:
         """Of the partitions whose start is known, as of the last fetch. May be called by any thread."""
@@ -142,8 +142,8 @@ class Assignment:
 
     def clear(self) -> None:
         """Forget all partitions, and what was fetched and not delivered."""
-        self.delivery.drop(self.places())
-        self._losses.forget(self.places())
+        self.delivery.drop(self.partitions())
+        self._losses.forget(self.partitions())
         self._topics.clear()
         self._unsettled = {}
         self._doubtful.clear()
@@ -153,7 +153,7 @@ class Assignment:
 
     def leave(self, names: Collection[str]) -> None:
         """Read and commit no more of topics that are gone; the group takes their partitions away later."""
-        gone = {place for place in self.places() if place[0] in names}
+        gone = {tp for tp in self.partitions() if tp[0] in names}
         self.delivery.drop(gone)
         self._losses.forget(gone)
         self._doubtful -= gone
@@ -165,7 +165,7 @@ class Assignment:
 
     def stop_delivery(self) -> None:
         """Forget what was fetched and not delivered."""
-        self.delivery.drop(self.places())
+        self.delivery.drop(self.partitions())
         for topic in self._topics.values():
             for progress in topic.own.values():
                 progress.forget_pending()
@@ -174,13 +174,13 @@ class Assignment:
         """Begin again at the committed offsets."""
         self._consumer.assign([])
         let_go, wanted = self._let_go | self.commits.take_leaving(), dict(self.moves.wanted)
-        self.assigned([TopicPartition(*place) for place in self.places()])
+        self.assigned([TopicPartition(*tp) for tp in self.partitions()])
         self._let_go = let_go
         self.moves.wanted.update(wanted)
 
     def begin_anew(self) -> None:
         """Fetch again what is not delivered, whatever has become of it."""
-        self.delivery.drop(self.places())
+        self.delivery.drop(self.partitions())
         for topic in self._topics.values():
             for p in topic.own:
                 topic.read_anew(p, topic.layouts.history.first_offset(p))
@@ -279,14 +279,14 @@ class Assignment:
 
     def _assign(self) -> None:
         """Let librdkafka fetch from where each partition was received to."""
-        places = [
+        tps = [
             fetch_position(name, p, progress)
             for name, topic in self._topics.items()
             for p, progress in topic.own.items()
         ]
-        self._consumer.assign(places)
+        self._consumer.assign(tps)
         # What was paused when it was revoked would stay so.
-        self._consumer.resume(places)
+        self._consumer.resume(tps)
         for topic in self._topics.values():
             for progress in topic.own.values():
                 progress.paused = False
@@ -312,7 +312,7 @@ class Assignment:
             if progress is None or progress.paused or progress.stopped:
                 return
             if progress.dropped is not None:
-                self._doubtful.add(place_of(message))
+                self._doubtful.add(tp_of(message))
                 return
             progress.end = offset_of(message)
             if self._options.show_ends:
@@ -320,7 +320,7 @@ class Assignment:
         elif error.code() in OUT_OF_RANGE:
             if progress is not None:
                 # Records of other partitions may follow in this batch: their positions are known after those (D-115).
-                self._losses.out_of_range.add(place_of(message))
+                self._losses.out_of_range.add(tp_of(message))
         elif error.code() in STALE_METADATA and message.topic() is not None:
             name = message.topic()
             self._patiently(lambda: self._refresh(cast(str, name)))
@@ -361,7 +361,7 @@ class Assignment:
         self._looks.dropped_held()
 
     def _pause(self, closed: Collection[PartitionId]) -> None:
-        self._consumer.pause([TopicPartition(*place) for place in closed])
+        self._consumer.pause([TopicPartition(*tp) for tp in closed])
         for name, p in closed:
             self._topics[name].own[p].paused = True
 

@@ -29,7 +29,7 @@ class Extra:
 class Chunk:
     """Records in the order of their production, as columns: an object per record would double the cost of accepting it.
 
-    ``extras``: by place what a record has beside key and value. ``size`` in bytes. ``since``: when the first was accepted.
+    ``extras``: by index what a record has beside key and value. ``size`` in bytes. ``since``: when the first was accepted.
     """
 
     keys: list[bytes | None]
@@ -48,7 +48,7 @@ class Chunk:
             Chunk(
                 self.keys[start:stop],
                 self.values[start:stop],
-                {place - start: extra for place, extra in self.extras.items() if start <= place < stop},
+                {index - start: extra for index, extra in self.extras.items() if start <= index < stop},
                 size,
                 self.since,
             )
@@ -63,16 +63,16 @@ class Chunk:
         # confluent-kafka's batches take neither.
         return any("headers" in extra or "timestamp" in extra for extra in self.extras.values())
 
-    def rows(self, places: Sequence[int]) -> list[Row]:
-        """The records at some places. If any of the chunk has headers or a timestamp, all have headers, if none: one call
+    def rows(self, indices: Sequence[int]) -> list[Row]:
+        """The records at some indices. If any of the chunk has headers or a timestamp, all have headers, if none: one call
         sends only such, or only others.
         """
         keys, values = self.keys, self.values
         common: Row = {"headers": []} if self._one_by_one else {}
         nothing: Row = {}
         return [
-            {"value": values[place], "key": keys[place], **common, **self.extras.get(place, nothing)}
-            for place in places
+            {"value": values[index], "key": keys[index], **common, **self.extras.get(index, nothing)}
+            for index in indices
         ]
 
 
@@ -127,9 +127,9 @@ class Queue:
         values = records[1::2]
         extras: dict[int, Row] = {}
         if self._has_extras:
-            for place, value in enumerate(values):
+            for index, value in enumerate(values):
                 if type(value) is Extra:
-                    extras[place], values[place] = value.row, value.value
+                    extras[index], values[index] = value.row, value.value
         chunk = Chunk(records[0::2], values, extras, self._size, self.since)  # type: ignore[arg-type]
         self.since, self._size, self._counted, self._has_extras = now, 0, 0, False
         return chunk

@@ -63,29 +63,29 @@ class ClusterAdmin:
     def __init__(self, kafka: Mapping[str, str]) -> None:
         self._admin = new_client(AdminClient, admin_properties(kafka))
 
-    def elect(self, election: Election, places: Sequence[PartitionId] | None) -> Elections:
-        """Elect leaders (KIP-460); ``places`` None: of all partitions.
+    def elect(self, election: Election, tps: Sequence[PartitionId] | None) -> Elections:
+        """Elect leaders (KIP-460); ``tps`` None: of all partitions.
 
         Raises:
             RequestError: the cluster may not be altered.
             UnavailableError: no answer in time; some may have been elected.
         """
         kind = ElectionType.PREFERRED if election == "preferred" else ElectionType.UNCLEAN
-        asked = None if places is None else [TopicPartition(*place) for place in places]
+        asked = None if tps is None else [TopicPartition(*tp) for tp in tps]
         doing = f"electing {election} leaders"
         # Without a timeout of its own: confluent-kafka 2.16 fails with a SystemError for any.
         future = self._admin.elect_leaders(kind, asked)
         elected, unneeded, failed = list[PartitionId](), list[PartitionId](), {}
         for one, error in wait_for(future, _ELECTION_TIMEOUT, doing).items():
-            place = one.topic, one.partition
+            tp = one.topic, one.partition
             # Errors themselves, though confluent-kafka's documentation says exceptions.
             cause = error.args[0] if isinstance(error, KafkaException) else error
             if cause is None:
-                elected.append(place)
+                elected.append(tp)
             elif cause.code() == KafkaError.ELECTION_NOT_NEEDED:
-                unneeded.append(place)
+                unneeded.append(tp)
             else:
-                failed[place] = translate(cause, f"{doing} of {one.topic}-{one.partition}")
+                failed[tp] = translate(cause, f"{doing} of {one.topic}-{one.partition}")
         return Elections(sorted(elected), sorted(unneeded), failed)
 
     def broker_configs(self, broker: int) -> list[BrokerConfig]:

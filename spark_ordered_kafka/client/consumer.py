@@ -155,7 +155,7 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""
         self._check_usable()
-        return [TopicPartition(*place) for place in self._assignment.places()]
+        return [TopicPartition(*tp) for tp in self._assignment.partitions()]
 
     def _end_manual(self) -> None:
         if self._is_manual:

@@ -97,8 +97,8 @@ class EndingConsumer(OpenClient):
             if "group.instance.id" in self._options.connection.kafka:
                 self._consumer.poll(0)
                 if self._is_assigned:
-                    places = self._assignment.places()
-                    self._on_revoke(self._consumer, [TopicPartition(*place) for place in places])
+                    tps = self._assignment.partitions()
+                    self._on_revoke(self._consumer, [TopicPartition(*tp) for tp in tps])
                 return
             until = self._clock() + _REVOKED_WITHIN
             self._consumer.unsubscribe()

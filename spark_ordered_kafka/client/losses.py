@@ -18,7 +18,7 @@ from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.clients import leader_epochs, log_range, refresh_metadata
-from spark_ordered_kafka.kafka.segments import offset_of, place_of
+from spark_ordered_kafka.kafka.segments import offset_of, tp_of
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _LOG = logging.getLogger(__name__)
@@ -85,11 +85,11 @@ class Losses:
 
     def received(self, record: Message) -> None:
         """A record has come, which may show that nothing was lost of what was read before: then nothing is asked (D-475)."""
-        if not self._unchecked or (place := place_of(record)) not in self._unchecked:
+        if not self._unchecked or (tp := tp_of(record)) not in self._unchecked:
             return
-        last = self._progress(place).last
+        last = self._progress(tp).last
         if last is not None and last.is_kept_by(offset_of(record), record.leader_epoch()):
-            self._unchecked.discard(place)
+            self._unchecked.discard(tp)
 
     def has_begun(self) -> bool:
         """Whether there is a partition for :meth:`check_begun`."""
@@ -127,23 +127,23 @@ class Losses:
         def has_begun(progress: Progress) -> bool:
             return bool(progress.pending) or progress.end >= 0
 
-        return [place for place in sorted(self._unchecked) if has_begun(self._progress(place))]
+        return [tp for tp in sorted(self._unchecked) if has_begun(self._progress(tp))]
 
-    def _under_other_leaders(self, places: Collection[PartitionId]) -> list[PartitionId]:
+    def _under_other_leaders(self, tps: Collection[PartitionId]) -> list[PartitionId]:
         """Those without the leader epoch that their last record was written under: a log is truncated by elections only.
 
         Where leaders do not answer, all of them.
         """
         epochs: dict[PartitionId, int | None] = {}
-        retriable_failure(lambda: epochs.update(leader_epochs(self._consumer, places, _EPOCHS_TIMEOUT)))
+        retriable_failure(lambda: epochs.update(leader_epochs(self._consumer, tps, _EPOCHS_TIMEOUT)))
         return [
-            place
-            for place in places
-            if (last := self._progress(place).last) is not None and epochs.get(place) != last.leader_epoch
+            tp
+            for tp in tps
+            if (last := self._progress(tp).last) is not None and epochs.get(tp) != last.leader_epoch
         ]
 
-    def _progress(self, place: PartitionId) -> Progress:
-        return self._topics[place[0]].own[place[1]]
+    def _progress(self, tp: PartitionId) -> Progress:
+        return self._topics[tp[0]].own[tp[1]]
 
     # -- positions out of range ---------------------------------------------------------------------------------
 
@@ -154,19 +154,19 @@ class Losses:
     def find_ranges(self) -> bool:
         """Move positions that a log does not hold to its start, or back to its end; whether any is to be fetched from."""
         self._range_at = self._clock() + _RETRY_INTERVAL
-        found = {place for place in sorted(self.out_of_range) if self.find_range(*place)}
+        found = {tp for tp in sorted(self.out_of_range) if self.find_range(*tp)}
         self.out_of_range -= found
         return bool(found)
 
     def find_range(self, name: str, partition: int) -> bool:
         """Move a position that the log does not hold into it; False: it is not known yet where to."""
-        topic, place = self._topics[name], (name, partition)
+        topic, tp = self._topics[name], (name, partition)
         progress = topic.own[partition]
         # A former leader may answer: the brokers are asked first who leads.
         refresh_metadata(self._consumer, name, TIMEOUT)
         low, high = log_range(self._consumer, name, partition, TIMEOUT)
         # Whatever it is, it is fetched again from where it is delivered to.
-        self._delivery.drop([place])
+        self._delivery.drop([tp])
         progress.forget_pending()
         if progress.received < low:
             if topic.layouts.may_hold(partition, progress.received, low):
@@ -177,20 +177,20 @@ class Losses:
             topic.cut(partition, end, high)
         elif progress.received <= high:
             topic.read_anew(partition, low)
-        elif self._clock() < self._since(place, progress, high) + INTERVAL:
+        elif self._clock() < self._since(tp, progress, high) + INTERVAL:
             return False
         else:
             self._report_truncated(name, partition, high, progress.received)
             topic.cut(partition, high, high)
-        self._short_since.pop(place, None)
+        self._short_since.pop(tp, None)
         return True
 
-    def forget(self, places: Collection[PartitionId]) -> None:
+    def forget(self, tps: Collection[PartitionId]) -> None:
         """These partitions are not assigned any more."""
-        self.out_of_range.difference_update(places)
-        self._unchecked.difference_update(places)
-        for place in places:
-            self._short_since.pop(place, None)
+        self.out_of_range.difference_update(tps)
+        self._unchecked.difference_update(tps)
+        for tp in tps:
+            self._short_since.pop(tp, None)
 
     def _truncated(self, name: str, partitions: Collection[int]) -> dict[int, int]:
         """Where logs end for those that read them under the leader of the last record, by partition, if that is before it.
@@ -207,17 +207,17 @@ class Losses:
         found = self._directory.client.truncations(name, checks, [])
         return {one.partition: one.end_offset for one in found.truncations if one.layout_epoch is None}
 
-    def _since(self, place: PartitionId, progress: Progress, high: int) -> float:
-        if place not in self._short_since:
-            self._short_since[place] = self._clock()
+    def _since(self, tp: PartitionId, progress: Progress, high: int) -> float:
+        if tp not in self._short_since:
+            self._short_since[tp] = self._clock()
             _LOG.warning(
                 "%s-%d ends at offset %d, but the group has read to %d: waiting %g s for a leader that has it",
-                *place,
+                *tp,
                 high,
                 progress.received,
                 INTERVAL,
             )
-        return self._short_since[place]
+        return self._short_since[tp]
 
     # -- boundaries that will not be reached --------------------------------------------------------------------
 

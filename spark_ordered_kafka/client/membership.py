@@ -74,8 +74,8 @@ class Membership(Steering):
 
     def _lose_all(self) -> None:
         """What librdkafka took away while its callback was cut off."""
-        if places := self._assignment.places():
-            self._on_lost(self._consumer, [TopicPartition(*place) for place in places])
+        if tps := self._assignment.partitions():
+            self._on_lost(self._consumer, [TopicPartition(*tp) for tp in tps])
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self._lose_all()
@@ -126,6 +126,6 @@ class Membership(Steering):
             return
         self._offered = [(one.topic, one.partition) for one in partitions]
         try:
-            callback(self, [TopicPartition(*place) for place in self._offered])
+            callback(self, [TopicPartition(*tp) for tp in self._offered])
         finally:
             self._offered = None

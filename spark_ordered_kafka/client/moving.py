@@ -70,30 +70,30 @@ class Moves:
             self._move(name, p, offset)
             del self.wanted[name, p]
 
-    def pause(self, places: Iterable[PartitionId]) -> None:
+    def pause(self, tps: Iterable[PartitionId]) -> None:
         """Deliver nothing of these partitions until :meth:`resume`."""
-        wanted = set(places)
+        wanted = set(tps)
         self.paused |= wanted
-        self._stop(place for place in wanted if self._is_settled(place))
+        self._stop(tp for tp in wanted if self._is_settled(tp))
 
-    def resume(self, places: Iterable[PartitionId]) -> None:
+    def resume(self, tps: Iterable[PartitionId]) -> None:
         """Deliver of these partitions again, as far as the gate is open."""
-        for place in set(places) & self.paused:
-            self.paused.discard(place)
-            if self._is_settled(place):
-                progress = self._topics[place[0]].own[place[1]]
+        for tp in set(tps) & self.paused:
+            self.paused.discard(tp)
+            if self._is_settled(tp):
+                progress = self._topics[tp[0]].own[tp[1]]
                 progress.stopped = False
                 if not progress.paused:
-                    self.fetch_again(place)
+                    self.fetch_again(tp)
 
-    def fetch_again(self, place: PartitionId) -> None:
+    def fetch_again(self, tp: PartitionId) -> None:
         """Let librdkafka fetch a paused partition again, unless the application has paused it, too."""
-        if place in self.paused:
+        if tp in self.paused:
             return
         try:
             # In this order: otherwise it would first fetch from where it was stopped, and meet the end (D-098).
-            self._consumer.seek(fetch_position(*place, self._topics[place[0]].own[place[1]]))
-            self._consumer.resume([TopicPartition(*place)])
+            self._consumer.seek(fetch_position(*tp, self._topics[tp[0]].own[tp[1]]))
+            self._consumer.resume([TopicPartition(*tp)])
         except KafkaException:
             # Of a partition that is not being fetched, such as one without a leader.
             self._fetch_from()
@@ -109,27 +109,27 @@ class Moves:
         if stopped:
             self._consumer.pause(stopped)
 
-    def begin_at(self, place: PartitionId, offset: int) -> None:
+    def begin_at(self, tp: PartitionId, offset: int) -> None:
         """As :meth:`seek`, of a partition whose start is not known yet."""
-        self.wanted[place] = offset
+        self.wanted[tp] = offset
 
     def seek(self, name: str, partition: int, offset: int) -> None:
         """Deliver the record at ``offset`` next, or the first one behind it. See :meth:`OrderedConsumer.seek`."""
         self._move(name, partition, offset)
         self.wanted.pop((name, partition), None)
 
-    def _is_settled(self, place: PartitionId) -> bool:
-        return place[0] in self._topics and place[1] in self._topics[place[0]].own
+    def _is_settled(self, tp: PartitionId) -> bool:
+        return tp[0] in self._topics and tp[1] in self._topics[tp[0]].own
 
-    def _stop(self, places: Iterable[PartitionId]) -> None:
-        stopped = list(places)
+    def _stop(self, tps: Iterable[PartitionId]) -> None:
+        stopped = list(tps)
         self._delivery.drop(stopped)
         for name, p in stopped:
             progress = self._topics[name].own[p]
             progress.forget_pending()
             progress.stopped = True
         if stopped:
-            self._consumer.pause([TopicPartition(*place) for place in stopped])
+            self._consumer.pause([TopicPartition(*tp) for tp in stopped])
 
     def _move(self, name: str, partition: int, wanted: int) -> None:
         topic = self._topics[name]

@@ -60,8 +60,8 @@ class TransactionSide(EndingConsumer):
             if one.offset >= 0
         }
         needed = given.keys() | self._assignment.commits.dirty()
-        actual = {place: self._assignment.commits.position(*place).offset for place in needed}
-        wrong = sorted(place for place in needed if given.get(place) != actual[place])
+        actual = {tp: self._assignment.commits.position(*tp).offset for tp in needed}
+        wrong = sorted(tp for tp in needed if given.get(tp) != actual[tp])
         if wrong:
             shown = ", ".join(f"{name}-{p} at {given.get((name, p))}" for name, p in wrong)
             right = ", ".join(f"{name}-{p} at {actual[name, p]}" for name, p in wrong)

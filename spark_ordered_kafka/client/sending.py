@@ -25,7 +25,7 @@ from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
 from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer
 from spark_ordered_kafka.kafka.properties import transaction_timeout_ms
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
-from spark_ordered_kafka.kafka.writer import LayoutOf, Places, TopicWriter
+from spark_ordered_kafka.kafka.writer import Indices, LayoutOf, TopicWriter
 from spark_ordered_kafka.native.contents import Records
 
 # Of rows with callbacks, headers and the like, which go to librdkafka one by one.
@@ -247,8 +247,8 @@ class OpenTransaction:
             size = chunk.size * len(keys) // len(chunk)
             self._writer.send_rows(keys, partial(self._rows, chunk, start), size)
 
-    def _rows(self, chunk: Chunk, start: int, places: Places) -> list[Row]:
-        rows = chunk.rows((places + start).tolist())
+    def _rows(self, chunk: Chunk, start: int, indices: Indices) -> list[Row]:
+        rows = chunk.rows((indices + start).tolist())
         for row in rows:
             self._attempt.report(row)
         return rows

@@ -92,7 +92,7 @@ class Steering(EndingConsumer):
     def _own(self, partitions: Iterable[TopicPartition], doing: str) -> list[PartitionId]:
         self._check_usable()
         given = [(one.topic, one.partition) for one in partitions_of(partitions)]
-        assigned = set(self._assignment.places())
+        assigned = set(self._assignment.partitions())
         strange = [f"{name}-{p}" for name, p in given if (name, p) not in assigned]
         if strange:
             raise ConfigError("partitions", ", ".join(strange), f"only assigned partitions can be {doing}")
@@ -129,7 +129,7 @@ class Steering(EndingConsumer):
         if self._offered is not None:
             self._begin_offered(partitions)
             return
-        before = set(self._assignment.places())
+        before = set(self._assignment.partitions())
         twice = [f"{one.topic}-{one.partition}" for one in partitions if (one.topic, one.partition) in before]
         if twice:
             raise ConfigError("partitions", ", ".join(twice), "partitions that are not assigned yet")
@@ -159,9 +159,9 @@ class Steering(EndingConsumer):
         self._check_by_hand(partitions)
         gone = self._own(partitions, "taken away")
         self._give_up_assignment()
-        left = [place for place in self._assignment.places() if place not in gone]
-        begin = {place: at for place, at in self._positions().items() if place in left}
-        self._assign_by_hand([TopicPartition(*place) for place in left], begin)
+        left = [tp for tp in self._assignment.partitions() if tp not in gone]
+        begin = {tp: at for tp, at in self._positions().items() if tp in left}
+        self._assign_by_hand([TopicPartition(*tp) for tp in left], begin)
 
     def _begin_offered(self, partitions: Sequence[TopicPartition]) -> None:
         given = {(one.topic, one.partition) for one in partitions}
@@ -173,8 +173,8 @@ class Steering(EndingConsumer):
         self._begin_at(explicit(partitions))
 
     def _begin_at(self, offsets: Mapping[PartitionId, int]) -> None:
-        for place, offset in offsets.items():
-            self._assignment.moves.begin_at(place, offset)
+        for tp, offset in offsets.items():
+            self._assignment.moves.begin_at(tp, offset)
 
     def _check_by_hand(self, partitions: Sequence[TopicPartition]) -> None:
         if self._subscription:
@@ -204,15 +204,15 @@ class Steering(EndingConsumer):
         topics = sorted({one.topic for one in partitions})
         self._assignment = self._new_assignment(topics, lambda: self._assignment.claims.report())
         self._assignment.assigned(partitions)
-        self._assignment.moves.paused |= paused & set(self._assignment.places())
+        self._assignment.moves.paused |= paused & set(self._assignment.partitions())
         self._begin_at({**begin, **explicit(partitions)})
 
     def _positions(self) -> dict[PartitionId, int]:
         """Where reading continues, of the partitions where that is known or wanted."""
-        places = self._assignment.places()
-        known = [self._assignment.commits.position(*place) for place in places]
+        tps = self._assignment.partitions()
+        known = [self._assignment.commits.position(*tp) for tp in tps]
         wanted = self._assignment.moves.wanted.items()
-        return explicit(known) | {place: offset for place, offset in wanted if place in places}
+        return explicit(known) | {tp: offset for tp, offset in wanted if tp in tps}
 
 
 def _shown(one: TopicPartition) -> str:

@@ -141,13 +141,13 @@ def log_range(consumer: Consumer, topic: str, partition: int, timeout: float) ->
 
 
 def leader_epochs(
-    consumer: Consumer, places: Collection[PartitionId], timeout: float
+    consumer: Consumer, tps: Collection[PartitionId], timeout: float
 ) -> dict[PartitionId, int | None]:
     """The current leader epochs of partitions, as their leaders say; without those that have none to say it.
 
     Raises as :func:`refresh_metadata`.
     """
-    asked = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
+    asked = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in tps]
     with translating("asking for leader epochs"):
         found = consumer.offsets_for_times(asked, timeout)
     return {(one.topic, one.partition): one.leader_epoch for one in found if one.error is None}

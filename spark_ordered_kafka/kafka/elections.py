@@ -11,21 +11,21 @@ from kafka.protocol.admin import ElectionType, ElectLeadersRequest
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.leaders import ask_controller
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
-from spark_ordered_kafka.kafka.rows import Answer, ask_rows, by_topic, placed
+from spark_ordered_kafka.kafka.rows import Answer, answer_of, ask_rows, by_topic
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _NOT_NEEDED = kafka_errors.ElectionNotNeededError.errno
 
 
 def elect_preferred(
-    requests: BrokerRequests, places: Collection[PartitionId], timeout: float
+    requests: BrokerRequests, tps: Collection[PartitionId], timeout: float
 ) -> dict[PartitionId, RequestError]:
     """Let the first replica of each partition lead it, if it is in sync; those where that failed (ElectLeaders).
 
     One that leads already is no failure. Asking twice does no harm.
 
     Args:
-        places: (topic, partition), once each.
+        tps: (topic, partition), once each.
         timeout: seconds for each 1,000 of them.
 
     Returns:
@@ -37,24 +37,24 @@ def elect_preferred(
         UnavailableError: no answer in time; some may have been elected.
     """
     ask = partial(_elect, requests, int(1000 * timeout))
-    return ask_rows(requests, list(places), ask, timeout, "elect the preferred leaders")
+    return ask_rows(requests, list(tps), ask, timeout, "elect the preferred leaders")
 
 
 async def _elect(
-    requests: BrokerRequests, timeout_ms: int, places: Sequence[PartitionId], deadline: float
+    requests: BrokerRequests, timeout_ms: int, tps: Sequence[PartitionId], deadline: float
 ) -> dict[PartitionId, Answer]:
     asked = ElectLeadersRequest.TopicPartitions
     request = ElectLeadersRequest(
         election_type=ElectionType.PREFERRED,
-        topic_partitions=[asked(topic=topic, partitions=p) for topic, p in by_topic(places).items()],
+        topic_partitions=[asked(topic=topic, partitions=p) for topic, p in by_topic(tps).items()],
         timeout_ms=timeout_ms,
     )
     response = await ask_controller(requests, request, deadline)
     if response.error_code != 0:
         raise broker_error(response.error_code)
     return {
-        (place := (found.topic, row.partition_id)): placed(
-            place, 0 if row.error_code == _NOT_NEEDED else row.error_code, row.error_message
+        (tp := (found.topic, row.partition_id)): answer_of(
+            tp, 0 if row.error_code == _NOT_NEEDED else row.error_code, row.error_message
         )
         for found in response.replica_election_results
         for row in found.partition_result

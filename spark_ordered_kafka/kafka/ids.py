@@ -39,7 +39,7 @@ class WriterTask(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> WriterTask | None:
-        """The place that has this name; None: of no ordered writer."""
+        """The task that has this name; None: of no ordered writer."""
         match name.split(":"):
             case ["ordered", topic, writer, task] if (
                 writer and is_topic_name(topic) and _TASK.fullmatch(task)

@@ -47,8 +47,8 @@ class LeaderLogs(BrokerCalls):
         Raises:
             RequestError: the topic may not be described.
         """
-        places = {(topic, partition): leader for partition, leader in leaders.items()}
-        found = self._describe(places, _WHAT.format(topic))
+        tps = {(topic, partition): leader for partition, leader in leaders.items()}
+        found = self._describe(tps, _WHAT.format(topic))
         return {partition: log for (_, partition), log in found.items()}
 
     def describe_all(self, leaders: Mapping[PartitionId, int]) -> dict[PartitionId, LeaderLog]:
@@ -60,12 +60,12 @@ class LeaderLogs(BrokerCalls):
 
     def _describe(self, leaders: Mapping[PartitionId, int], what: str) -> dict[PartitionId, LeaderLog]:
         by_leader: dict[int, list[PartitionId]] = defaultdict(list)
-        for place, leader in leaders.items():
-            by_leader[leader].append(place)
-        questions = {leader: partial(self._offsets, places, leader) for leader, places in by_leader.items()}
+        for tp, leader in leaders.items():
+            by_leader[leader].append(tp)
+        questions = {leader: partial(self._offsets, tps, leader) for leader, tps in by_leader.items()}
         answers = ask_each(self._requests, questions, self._timeout, what)
-        found = {place: log for answer in answers.values() for place, log in _known(answer).items()}
-        answering = {leaders[place]: by_topic(by_leader[leaders[place]]) for place in found}
+        found = {tp: log for answer in answers.values() for tp, log in _known(answer).items()}
+        answering = {leaders[tp]: by_topic(by_leader[leaders[tp]]) for tp in found}
         sizes = current_sizes(self._log_dirs.describe_each(answering))
         return {
             (topic, p): LeaderLog(start, end, sizes.get((topic, p, leaders[topic, p])))
@@ -73,20 +73,20 @@ class LeaderLogs(BrokerCalls):
         }
 
     async def _offsets(
-        self, places: Sequence[PartitionId], leader: int, deadline: float
+        self, tps: Sequence[PartitionId], leader: int, deadline: float
     ) -> dict[PartitionId, tuple[int, int]]:
         starts: dict[PartitionId, int] = {}
         ends: dict[PartitionId, int] = {}
         # Starts first: a start that moves meanwhile never passes an end that is read after it.
         for spec, found in ((OffsetSpec.EARLIEST, starts), (OffsetSpec.LATEST, ends)):
-            for chunk in chunks(places):
+            for chunk in chunks(tps):
                 asked = {topic: [(p, -1) for p in numbers] for topic, numbers in by_topic(chunk).items()}
                 response = await self._requests.send(list_offsets(asked, spec), leader, deadline)
                 for answered in response.topics:
                     for row in answered.partitions:
                         if row.error_code == 0:
                             found[answered.name, row.partition_index] = row.offset
-        return {place: (start, ends[place]) for place, start in starts.items() if place in ends}
+        return {tp: (start, ends[tp]) for tp, start in starts.items() if tp in ends}
 
 
 def _known(
@@ -113,7 +113,7 @@ def ready_ranges(
         # Of log starts, Kafka looks at no isolation level.
         build = partial(list_offsets, spec=spec, isolation=IsolationLevel.READ_COMMITTED)
         rows = read_once_from_leaders(requests, partitions, build, deadline, what)
-        return {place: row.offset for place, row in rows.items()}
+        return {tp: row.offset for tp, row in rows.items()}
 
     starts, ends = offsets(OffsetSpec.EARLIEST), offsets(OffsetSpec.LATEST)
-    return {place: (start, ends[place]) for place, start in starts.items()}
+    return {tp: (start, ends[tp]) for tp, start in starts.items()}

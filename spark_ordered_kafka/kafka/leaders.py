@@ -148,10 +148,10 @@ async def _ask(
         by_leader[leader].append((topic, (partition, leader_epoch)))
 
     def sent() -> Iterator[Any]:
-        for leader, places in by_leader.items():
-            for start in range(0, len(places), chunk):
+        for leader, tps in by_leader.items():
+            for start in range(0, len(tps), chunk):
                 rows: dict[str, list[tuple[int, int]]] = defaultdict(list)
-                for topic, row in places[start : start + chunk]:
+                for topic, row in tps[start : start + chunk]:
                     rows[topic].append(row)
                 yield requests.send(build(rows), leader, deadline)
 
@@ -189,8 +189,8 @@ async def _leaders(
     for view in views:
         for found in existing_topics(view):
             for row in found.partitions:
-                place, known = (found.name, row.partition_index), (row.leader_epoch, row.leader_id)
-                leaders[place] = max(known, leaders.get(place, known))
+                tp, known = (found.name, row.partition_index), (row.leader_epoch, row.leader_id)
+                leaders[tp] = max(known, leaders.get(tp, known))
     for topic in set(topics) - {topic for topic, _ in leaders}:
         raise _NotInMetadataError(f"there is no topic {topic!r}")
     return leaders

@@ -122,7 +122,7 @@ def look_up(connection: Connection, topic: str, group: str, timeout: float) -> L
         consumer.close()
 
 
-def ledger_places(connection: Connection, timeout: float) -> frozenset[WriterTask]:
+def all_ledgers(connection: Connection, timeout: float) -> frozenset[WriterTask]:
     """Where any ordered writer has committed anything: all ledgers that the brokers still have.
 
     Brokers list only groups that the caller may describe, which the rights of a writer (READ) include (D-068). Raises
@@ -131,24 +131,24 @@ def ledger_places(connection: Connection, timeout: float) -> frozenset[WriterTas
     listed = partial(_retrying(timeout), _groups, connection, min(timeout, _LISTING))
     # A group whose coordinator moves from a broker that is asked later to one that has answered would be missed.
     names = listed() | listed()
-    places = (WriterTask.of(name) for name in names)
-    return frozenset(place for place in places if place is not None)
+    ledgers = (WriterTask.of(name) for name in names)
+    return frozenset(ledger for ledger in ledgers if ledger is not None)
 
 
-def writer_places(connection: Connection, writer: str, timeout: float) -> frozenset[WriterTask]:
-    """Those of :func:`ledger_places` that are of one writer."""
-    return frozenset(place for place in ledger_places(connection, timeout) if place.writer == writer)
+def ledgers_of(connection: Connection, writer: str, timeout: float) -> frozenset[WriterTask]:
+    """Those of :func:`all_ledgers` that are of one writer."""
+    return frozenset(ledger for ledger in all_ledgers(connection, timeout) if ledger.writer == writer)
 
 
-def entries_at(
-    connection: Connection, places: Collection[WriterTask], timeout: float
+def entries_of(
+    connection: Connection, ledgers: Collection[WriterTask], timeout: float
 ) -> dict[WriterTask, LedgerEntry]:
-    """The entries of the ledgers at ``places``; those that have none by now are left out."""
-    if not places:
+    """The entries of ``ledgers``; those that have none by now are left out."""
+    if not ledgers:
         return {}
-    with ThreadPoolExecutor(min(_READERS, len(places)), "ledgers") as readers:
-        found = readers.map(lambda place: look_up(connection, place.topic, place.name, timeout), places)
-        return {place: entry for place, entry in zip(places, found, strict=True) if entry is not None}
+    with ThreadPoolExecutor(min(_READERS, len(ledgers)), "ledgers") as readers:
+        found = readers.map(lambda ledger: look_up(connection, ledger.topic, ledger.name, timeout), ledgers)
+        return {ledger: entry for ledger, entry in zip(ledgers, found, strict=True) if entry is not None}
 
 
 def _retrying(timeout: float) -> Retrying:

@@ -126,8 +126,8 @@ class LogDirs(BrokerCalls):
             for found in response.results:
                 for row in found.partitions:
                     if row.error_code != 0:
-                        place = f"{found.topic_name}-{row.partition_index}"
-                        what = f"move the replica of {place} on broker {broker} to another log directory"
+                        name = f"{found.topic_name}-{row.partition_index}"
+                        what = f"move the replica of {name} on broker {broker} to another log directory"
                         replica = (found.topic_name, row.partition_index, broker)
                         failures[replica] = refusal(row.error_code, None, what)
         return failures
@@ -160,13 +160,13 @@ def _description_requests(topics: Mapping[str, Collection[int]] | None) -> list[
     if topics is None:
         return [DescribeLogDirsRequest(topics=None)]
     asked = DescribeLogDirsRequest.DescribableLogDirTopic
-    places = [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
+    tps = [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
     # Without any partition the directories alone are described.
     return [
         DescribeLogDirsRequest(
             topics=[asked(topic=topic, partitions=numbers) for topic, numbers in by_topic(chunk).items()]
         )
-        for chunk in (list(chunks(places)) or [[]])
+        for chunk in (list(chunks(tps)) or [[]])
     ]
 
 
@@ -204,9 +204,9 @@ def _alteration(replicas: Sequence[Replica], paths: Mapping[Replica, str]) -> An
                 path=path,
                 topics=[
                     asked.AlterReplicaLogDirTopic(name=topic, partitions=numbers)
-                    for topic, numbers in by_topic(places).items()
+                    for topic, numbers in by_topic(tps).items()
                 ],
             )
-            for path, places in by_path.items()
+            for path, tps in by_path.items()
         ]
     )

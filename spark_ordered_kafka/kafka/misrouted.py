@@ -98,11 +98,11 @@ class MisroutedFilter:
                 f" not belong to under layout epoch {segment.epoch}; set misroutedRecords to warn or ignore to read it"
                 " without an order"
             )
-        place = (segment.topic, segment.partition)
-        counted = self._found.setdefault(place, MisroutedRecords(*place, 0, first))
+        tp = (segment.topic, segment.partition)
+        counted = self._found.setdefault(tp, MisroutedRecords(*tp, 0, first))
         counted.count += len(offsets)
 
 
 def _misrouted_rows(keys: pa.Array, segment: Segment, routing: Routing) -> npt.NDArray[np.intp]:
-    places = partitions(routing, keys)
-    return np.flatnonzero((places != segment.partition) & (places != NO_PARTITION))
+    owners = partitions(routing, keys)
+    return np.flatnonzero((owners != segment.partition) & (owners != NO_PARTITION))

@@ -40,7 +40,7 @@ def moves(admin: KafkaAdmin) -> Moves:
         for row in description.partitions
         if row.leader != NO_LEADER
     }
-    added = [(*place, broker) for place, one in found.items() if place in leaders for broker in one.adding]
+    added = [(*tp, broker) for tp, one in found.items() if tp in leaders for broker in one.adding]
     led = {(topic, p): (topic, p, leaders[topic, p]) for topic, p, _ in added}
     # One that is down has nothing yet that could be used.
     asked = {*led.values(), *(replica for replica in added if replica[2] in alive)}

@@ -312,15 +312,15 @@ class _Reading:
         # A gap is legal (control records, aborted records, compaction) unless the log now starts behind the position.
         if offset == self.position:
             return
-        place = TopicPartition(self._segment.topic, self._segment.partition)
-        low, _ = self._consumer.get_watermark_offsets(place, cached=True)
+        tp = TopicPartition(self._segment.topic, self._segment.partition)
+        low, _ = self._consumer.get_watermark_offsets(tp, cached=True)
         if low > self.position:
             self._lose(min(low, self.end), f"the log starts at {low}")
 
     def _find_range(self) -> None:
         """Assign again: at the log's start, or where the reader was if a broker did not know that position."""
-        place = TopicPartition(self._segment.topic, self._segment.partition)
-        low, high = self._consumer.get_watermark_offsets(place, _ANSWER)
+        tp = TopicPartition(self._segment.topic, self._segment.partition)
+        low, high = self._consumer.get_watermark_offsets(tp, _ANSWER)
         if low > self.position:
             self._lose(min(low, self.end), f"the log starts at {low}")
             self.position = min(low, self.end)

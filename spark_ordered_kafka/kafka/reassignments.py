@@ -11,7 +11,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartiti
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.leaders import ask_controller
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
-from spark_ordered_kafka.kafka.rows import Answer, ask_rows, by_topic, chunks, placed
+from spark_ordered_kafka.kafka.rows import Answer, answer_of, ask_rows, by_topic, chunks
 from spark_ordered_kafka.kafka.values import PartitionId, Reassignment
 
 
@@ -73,26 +73,26 @@ class Reassignments(BrokerCalls):
     async def _alter(
         self,
         targets: Mapping[PartitionId, Sequence[int] | None],
-        places: Sequence[PartitionId],
+        tps: Sequence[PartitionId],
         deadline: float,
     ) -> dict[PartitionId, Answer]:
         asked = AlterPartitionReassignmentsRequest.ReassignableTopic
 
-        def row(place: PartitionId) -> Any:
-            brokers = targets[place]
+        def row(tp: PartitionId) -> Any:
+            brokers = targets[tp]
             replicas = None if brokers is None else list(brokers)
-            return asked.ReassignablePartition(partition_index=place[1], replicas=replicas)
+            return asked.ReassignablePartition(partition_index=tp[1], replicas=replicas)
 
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=self._timeout_ms,
             topics=[
                 asked(name=topic, partitions=[row((topic, p)) for p in partitions])
-                for topic, partitions in by_topic(places).items()
+                for topic, partitions in by_topic(tps).items()
             ],
         )
         response = await self._sent(request, deadline)
         return {
-            (place := (found.name, row.partition_index)): placed(place, row.error_code, row.error_message)
+            (tp := (found.name, row.partition_index)): answer_of(tp, row.error_code, row.error_message)
             for found in response.responses
             for row in found.partitions
         }

@@ -81,32 +81,32 @@ def entries_of_others(
     """
     ours = claim.origin
     return {
-        place: entry
-        for place, entry in entries.items()
+        ledger: entry
+        for ledger, entry in entries.items()
         if entry.sequence >= claim.sequence
         and entry.origin.query in ("", ours.query)
-        and (place.topic in topics or (ours.by_column and entry.origin.by_column))
+        and (ledger.topic in topics or (ours.by_column and entry.origin.by_column))
     }
 
 
-def complaint(place: WriterTask, entry: LedgerEntry, claim: Claim) -> str:
+def complaint(ledger: WriterTask, entry: LedgerEntry, claim: Claim) -> str:
     """Why the entry of another task, which :func:`refusal` permits, shows that rows were distributed otherwise before."""
     return (
-        f"task {place.name!r} committed {entry.fingerprint.rows} rows of batch {claim.sequence} in an earlier attempt,"
+        f"task {ledger.name!r} committed {entry.fingerprint.rows} rows of batch {claim.sequence} in an earlier attempt,"
         f" and none in this one, as if they had gone to other tasks now. {_causes(claim)}"
     )
 
 
-def renaming(place: WriterTask, entry: LedgerEntry, claim: Claim) -> str | None:
+def renaming(ledger: WriterTask, entry: LedgerEntry, claim: Claim) -> str | None:
     """Why the entry of a task of another writer shows that this query has written the batch under that name; None: it
     does not.
     """
     if not claim.origin.query or entry.origin.query != claim.origin.query or entry.sequence < claim.sequence:
         return None
     return (
-        f"{place.name!r} has committed batch {entry.sequence} of this query, of which {claim.writer!r} is about to write"
-        f" batch {claim.sequence}: its rows would be written twice. The query had the name {place.writer!r} when it was"
-        f" stopped in mid-batch: set the option writer to {place.writer}, at least until that batch is done"
+        f"{ledger.name!r} has committed batch {entry.sequence} of this query, of which {claim.writer!r} is about to write"
+        f" batch {claim.sequence}: its rows would be written twice. The query had the name {ledger.writer!r} when it was"
+        f" stopped in mid-batch: set the option writer to {ledger.writer}, at least until that batch is done"
     )
 
 

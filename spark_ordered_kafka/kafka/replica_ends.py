@@ -48,18 +48,18 @@ class ReplicaEnds(BrokerCalls):
         A broker that has no answer has its error instead: RequestError BROKER_NOT_AVAILABLE if it is not alive,
         UnavailableError if it does not answer in time.
         """
-        questions = {broker: partial(self._read, broker, places) for broker, places in replicas.items()}
+        questions = {broker: partial(self._read, broker, tps) for broker, tps in replicas.items()}
         return ask_each(self._requests, questions, self._timeout, _WHAT)
 
-    async def _read(self, broker: int, places: Collection[PartitionId], deadline: float) -> BrokerEnds:
+    async def _read(self, broker: int, tps: Collection[PartitionId], deadline: float) -> BrokerEnds:
         ends: dict[PartitionId, int | RequestError] = {}
-        for chunk in chunks(places):
+        for chunk in chunks(tps):
             rows = {topic: [(p, -1) for p in partitions] for topic, partitions in by_topic(chunk).items()}
             request = list_offsets(rows, OffsetSpec.LATEST, replica_id=_ANY_REPLICA)
             response = await self._requests.send(request, broker, deadline)
             for found in response.topics:
                 for row in found.partitions:
-                    place = (found.name, row.partition_index)
+                    tp = (found.name, row.partition_index)
                     what = f"{_WHAT}: {found.name}-{row.partition_index} on broker {broker}"
-                    ends[place] = row.offset if row.error_code == 0 else refusal(row.error_code, None, what)
+                    ends[tp] = row.offset if row.error_code == 0 else refusal(row.error_code, None, what)
         return BrokerEnds(ends, self._clock())

@@ -30,17 +30,17 @@ _REPEATED = frozenset(
 )
 
 
-def by_topic(places: Iterable[PartitionId]) -> dict[str, list[int]]:
+def by_topic(tps: Iterable[PartitionId]) -> dict[str, list[int]]:
     """The partitions of each topic, in the order in which they come."""
     partitions: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in places:
+    for topic, partition in tps:
         partitions[topic].append(partition)
     return dict(partitions)
 
 
-def placed(place: PartitionId, code: int, message: str | None) -> Answer:
+def answer_of(tp: PartitionId, code: int, message: str | None) -> Answer:
     """The answer for one partition, whose message names it."""
-    topic, partition = place
+    topic, partition = tp
     return code, f"{topic}-{partition}: {message or broker_error(code).description}"
 
 

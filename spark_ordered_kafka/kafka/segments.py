@@ -33,6 +33,6 @@ def offset_of(message: Message) -> int:
     return cast(int, message.offset())
 
 
-def place_of(message: Message) -> PartitionId:
+def tp_of(message: Message) -> PartitionId:
     """The partition of a fetched record, or of an event that is a partition's."""
     return cast(str, message.topic()), cast(int, message.partition())

@@ -84,8 +84,8 @@ class TaskTransaction:
         self._topic = topic
         self._transactional_id = transactional_id
         self._ledger = ledger or transactional_id
-        place = WriterTask.of(transactional_id)
-        self._claim = Claim("" if place is None else place.writer, sequence, origin, accepted, replayable)
+        task = WriterTask.of(transactional_id)
+        self._claim = Claim("" if task is None else task.writer, sequence, origin, accepted, replayable)
         self._buffer = RowBuffer(memory, context.spill_directory)
         self._fingerprint = Fingerprint()
         self._writer = TopicWriter(topic, context.connection, partial(_layout_of, context), context.timeout)

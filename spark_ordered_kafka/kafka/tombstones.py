@@ -28,20 +28,20 @@ class KeySet:
         return sum(run.size for run in self._runs)
 
     def add(self, keys: Sequence[bytes]) -> npt.NDArray[np.intp]:
-        """Add keys; the places of those that were not there, each at its first occurrence."""
-        fresh, places = np.unique(
+        """Add keys; the indices of those that were not there, each at its first occurrence."""
+        fresh, indices = np.unique(
             np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys)), return_index=True
         )
         for run in self._runs:
             at = np.minimum(run.searchsorted(fresh), run.size - 1)
             new = run[at] != fresh
-            fresh, places = fresh[new], places[new]
+            fresh, indices = fresh[new], indices[new]
         if fresh.size:
             self._runs.append(fresh)
         while len(self._runs) > 1 and self._runs[-2].size <= 2 * self._runs[-1].size:
             last = self._runs.pop()
             self._runs[-1] = np.sort(np.concatenate((self._runs[-1], last)), kind="stable")
-        return np.sort(places)
+        return np.sort(indices)
 
 
 class Tombstones:
@@ -68,13 +68,13 @@ class Tombstones:
             for row, key in zip(rows.tolist(), objects_at(keys, rows), strict=True)
             if key is not None
         ]
-        new = [owing[place] for place in self._sent.add([key for _, key in owing]).tolist()]
+        new = [owing[index] for index in self._sent.add([key for _, key in owing]).tolist()]
         if not new:
             return
-        places, partitions = self._targets.pairs(hashes[[row for row, _ in new]])
+        indices, partitions = self._targets.pairs(hashes[[row for row, _ in new]])
         found, firsts = np.unique(partitions, return_index=True)
-        for partition, group in zip(found.tolist(), np.split(places, firsts[1:]), strict=True):
-            yield partition, [new[place][1] for place in group.tolist()]
+        for partition, group in zip(found.tolist(), np.split(indices, firsts[1:]), strict=True):
+            yield partition, [new[index][1] for index in group.tolist()]
 
     def committed(self) -> None:
         """The transaction was committed."""

@@ -14,7 +14,7 @@ USUAL_PROPAGATION = 1.0
 """Seconds in which they nearly always have learned of it: what a broker does not know is looked for so long."""
 
 PartitionId = tuple[str, int]
-"""Topic and partition."""
+"""Topic and partition; such values are called ``tp``, as in Kafka."""
 
 
 Replica = tuple[str, int, int]
@@ -129,14 +129,14 @@ NO_REPLICA = LocalReplica()
 
 
 def local_replicas(
-    answers: LogDirAnswers, places: Collection[PartitionId] | None = None
+    answers: LogDirAnswers, tps: Collection[PartitionId] | None = None
 ) -> dict[Replica, LocalReplica]:
-    """The replicas in log directories, of the partitions ``places``; None: of all. One that no broker holds lacks."""
+    """The replicas in log directories, of the partitions ``tps``; None: of all. One that no broker holds lacks."""
     found: dict[Replica, LocalReplica] = {}
     for broker, answer in answers.items():
         for directory in () if isinstance(answer, OrderedKafkaError) else answer:
             for row in directory.replicas:
-                if places is not None and (row.topic, row.partition) not in places:
+                if tps is not None and (row.topic, row.partition) not in tps:
                     continue
                 key = (row.topic, row.partition, broker)
                 known = found.get(key, NO_REPLICA)

@@ -27,7 +27,7 @@ LayoutOf = Callable[[str, float], WriterLayout]
 """``layout_of(topic, timeout)`` asks the controller for the layout (a linearizable read), waiting up to ``timeout``
 seconds while a change is closing."""
 
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 
 
 class TopicWriter:
@@ -62,16 +62,16 @@ class TopicWriter:
         _send_tombstones(producer, routing, records.keys)
         self._turn = producer.send_records(records, routing, self._turn)
 
-    def send_rows(self, keys: list[bytes | None], rows_at: Callable[[Places], list[Row]], size: int) -> None:
+    def send_rows(self, keys: list[bytes | None], rows_at: Callable[[Indices], list[Row]], size: int) -> None:
         """As :meth:`send`, of rows that have more than key, value and headers.
 
-        ``rows_at`` gives the rows at some places of ``keys``; ``size`` is that of all in bytes.
+        ``rows_at`` gives the rows at some indices of ``keys``; ``size`` is that of all in bytes.
         """
         producer, routing = self._open()
         _send_tombstones(producer, routing, keys)
         partitions, self._turn = routing.partitions_in_turn(keys, self._turn)
-        for partition, places in rows_by_partition(partitions):
-            producer.send(partition, rows_at(places), size * len(places) // len(keys))
+        for partition, indices in rows_by_partition(partitions):
+            producer.send(partition, rows_at(indices), size * len(indices) // len(keys))
 
     def commit(self, entry: LedgerEntry, read: Sequence[TransactionOffsets] = ()) -> TransactionalProducer:
         """Commit as :meth:`TransactionalProducer.commit` does; the instance, which may carry another transaction."""

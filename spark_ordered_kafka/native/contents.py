@@ -40,9 +40,9 @@ def objects(column: Any) -> list[Any]:
     return column if isinstance(column, list) else column.to_pylist()
 
 
-def objects_at(column: Contents, places: npt.NDArray[np.intp]) -> list[bytes | None]:
-    """The values at some places as Python objects."""
+def objects_at(column: Contents, indices: npt.NDArray[np.intp]) -> list[bytes | None]:
+    """The values at some indices as Python objects."""
     if isinstance(column, list):
-        return [column[place] for place in places.tolist()]
-    found: list[bytes | None] = column.take(places).to_pylist()
+        return [column[index] for index in indices.tolist()]
+    found: list[bytes | None] = column.take(indices).to_pylist()
     return found

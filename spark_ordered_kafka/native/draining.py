@@ -79,7 +79,7 @@ class KernelDrain:
     def __init__(self, native: Any, consumer: Consumer, topic: str, partition: int, headers: bool) -> None:
         self._native = native
         self._consumer = consumer
-        self._place = TopicPartition(topic, partition)
+        self._tp = TopicPartition(topic, partition)
         self._headers = headers
         self._partition = native.open_partition(consumer, topic, partition)
 
@@ -102,7 +102,7 @@ class KernelDrain:
         if event is None:
             return Drained(
                 batch,
-                _behind_control(self._consumer, self._place, reached, end) if empty and batch else reached,
+                _behind_control(self._consumer, self._tp, reached, end) if empty and batch else reached,
             )
         code, text, offset = event
         return Drained(batch, reached, KafkaError(code, text), offset)
@@ -128,7 +128,7 @@ class PlainDrain:
 
     def __init__(self, consumer: Consumer, topic: str, partition: int, headers: bool) -> None:
         self._consumer = consumer
-        self._place = TopicPartition(topic, partition)
+        self._tp = TopicPartition(topic, partition)
         self._headers = headers
         self._waiting: deque[Message] = deque()
 
@@ -148,7 +148,7 @@ class PlainDrain:
                 messages.append(message)
                 size += len(message.key() or b"") + len(message.value() or b"")
         if messages and not self._waiting:
-            position = _behind_control(self._consumer, self._place, position, end)
+            position = _behind_control(self._consumer, self._tp, position, end)
         return Drained(self._batch(messages), position)
 
     def close(self) -> None:
@@ -194,13 +194,13 @@ def schema_of(headers: bool) -> pa.Schema:
     return _SCHEMA_WITH_HEADERS if headers else _SCHEMA
 
 
-def _behind_control(consumer: Consumer, place: TopicPartition, position: int, end: int) -> int:
+def _behind_control(consumer: Consumer, tp: TopicPartition, position: int, end: int) -> int:
     """The offset behind the control records that follow ``position``, as far as they are fetched, at most ``end``.
 
     To be asked only when every record that librdkafka gave out is counted in ``position``, and one of them came by this
     assignment: before, it may still be the position of the last one (D-114).
     """
-    (found,) = consumer.position([place])
+    (found,) = consumer.position([tp])
     return min(max(position, found.offset), end)
 
 

@@ -34,15 +34,15 @@ def runs(messages: list[Message]) -> list[list[Message]]:
 
 
 def misrouted(messages: list[Message], partition: int, routing: Routing) -> list[int]:
-    """The places of the messages whose keys belong to another partition than this one; a null key belongs to any."""
+    """The indices of the messages whose keys belong to another partition than this one; a null key belongs to any."""
     native = kernel()
     if native is not None:
         return cast(
             list[int],
             native.misrouted(routing.hash, routing.initial_count, routing.count, partition, messages),
         )
-    places = routing.partitions([message.key() for message in messages]).tolist()
-    return [row for row, place in enumerate(places) if place not in (partition, NO_PARTITION)]
+    owners = routing.partitions([message.key() for message in messages]).tolist()
+    return [row for row, owner in enumerate(owners) if owner not in (partition, NO_PARTITION)]
 
 
 def _runs(messages: list[Message]) -> Iterator[list[Message]]:

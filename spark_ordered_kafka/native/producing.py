@@ -105,8 +105,8 @@ def _produce(
     count = max(1, sum(total <= headroom.size for total in accumulate(sizes)))
     rows, sizes = rows[:count], sizes[:count]
     partitions, turn = routing.partitions_in_turn([row["key"] for row in rows], turn)
-    for partition, places in rows_by_partition(partitions):
-        queue_rows(producer, topic, partition, [rows[place] for place in places.tolist()])
+    for partition, indices in rows_by_partition(partitions):
+        queue_rows(producer, topic, partition, [rows[index] for index in indices.tolist()])
     return Queued(count, sum(sizes), max(sizes), turn)
 
 

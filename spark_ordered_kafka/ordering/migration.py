@@ -1,4 +1,4 @@
-"""Going from Spark's own ``kafka`` source to ours and back: offsets of both, and which order a place in the logs allows."""
+"""Going from Spark's own ``kafka`` source to ours and back: offsets of both, and which order an offset in the logs allows."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def unread_layouts(history: LayoutHistory, positions: Positions) -> dict[int, in
 
 
 @dataclass(frozen=True)
-class Place:
+class KeyedRecord:
     """Where a record with a key lies."""
 
     partition: int
@@ -147,24 +147,24 @@ class Place:
     key: bytes
 
 
-def strangers(
-    history: LayoutHistory, routing: Callable[[int], Routing | None], records: Sequence[Place]
-) -> list[Place]:
+def misrouted(
+    history: LayoutHistory, routing: Callable[[int], Routing | None], records: Sequence[KeyedRecord]
+) -> list[KeyedRecord]:
     """Those of the records that lie where their keys do not belong under the layout they were written in; ``routing`` is by
     layout epoch, None where writers were not held to it."""
-    by_epoch: dict[int, list[Place]] = {}
+    by_epoch: dict[int, list[KeyedRecord]] = {}
     for record in records:
         epoch = max(history.epoch_of(record.partition, record.offset), history.first_epoch)
         by_epoch.setdefault(epoch, []).append(record)
     wrong = []
-    for epoch, places in by_epoch.items():
+    for epoch, under_epoch in by_epoch.items():
         rule = routing(epoch)
         if rule is None:
             continue
-        owners: npt.NDArray[np.int32] = rule.partitions([one.key for one in places])
+        owners: npt.NDArray[np.int32] = rule.partitions([one.key for one in under_epoch])
         wrong += [
             one
-            for one, owner in zip(places, owners.tolist(), strict=True)
+            for one, owner in zip(under_epoch, owners.tolist(), strict=True)
             if owner not in (NO_PARTITION, one.partition)
         ]
     return wrong

@@ -48,7 +48,7 @@ class TombstoneTargets:
         return self.firsts[residues + 1] > self.firsts[residues]
 
     def pairs(self, hashes: npt.NDArray[np.uint32]) -> tuple[_Ints, _Ints]:
-        """The tombstones of keys: places in ``hashes`` and partitions, sorted by partition, each pair once."""
+        """The tombstones of keys: indices of ``hashes`` and partitions, sorted by partition, each pair once."""
         residues = self._residues(hashes)
         first = self.firsts[residues]
         owed = self.firsts[residues + 1] - first

@@ -155,13 +155,13 @@ def _at_offsets(
         # Without a leader it is not known where the log ends.
         nearest = max(low, value if partition in snapshot.absent else min(value, high))
         if value != nearest:
-            place, holds = (
+            where, holds = (
                 f"{snapshot.topic}-{partition}: {offset}",
                 f"the log holds the offsets {low} to {high}",
             )
             if fail_on_data_loss:
-                raise ConfigError(f"option {bound.option}", place, holds)
-            _LOG.warning("option %s has %s: %s, so it is taken as %d", bound.option, place, holds, nearest)
+                raise ConfigError(f"option {bound.option}", where, holds)
+            _LOG.warning("option %s has %s: %s, so it is taken as %d", bound.option, where, holds, nearest)
         found[partition] = nearest
     return found
 

@@ -11,12 +11,12 @@ from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ConfigError, DataLossError, MigrationError, RequestError
 from spark_ordered_kafka.kafka.sampling import sample_records
 from spark_ordered_kafka.ordering.migration import (
-    Place,
+    KeyedRecord,
     kafka_offset,
+    misrouted,
     overtaken,
     read_kafka_offset,
     read_ordered_offset,
-    strangers,
     unread_layouts,
     wrong_positions,
 )
@@ -210,8 +210,8 @@ class Planner:
         topic = snapshot.topic
         logs = {p: (positions[p], end) for p, end in snapshot.ends.items() if p not in snapshot.absent}
         sample = sample_records(self._kafka, topic, logs, timeout=_SAMPLING_TIMEOUT)
-        places = [Place(one.partition, one.offset, one.key) for one in sample.records]
-        wrong = strangers(snapshot.history, snapshot.layouts.routing, places)
+        records = [KeyedRecord(one.partition, one.offset, one.key) for one in sample.records]
+        wrong = misrouted(snapshot.history, snapshot.layouts.routing, records)
         last = {one.partition: one.offset for one in sorted(wrong, key=lambda one: one.offset)}
         rows = [
             f"{topic}-{p}: records up to offset {offset}, at least, are not all where their keys belong: such keys have no order"
@@ -219,7 +219,7 @@ class Planner:
             for p, offset in sorted(last.items())
         ]
         if wrong:
-            rows.append(f"{topic}: of {len(places)} sampled records with a key, {len(wrong)} lie elsewhere")
+            rows.append(f"{topic}: of {len(records)} sampled records with a key, {len(wrong)} lie elsewhere")
         if not sample.complete:
             rows.append(f"{topic}: not all that was to be sampled was read within {_SAMPLING_TIMEOUT:g} s")
         return rows if len(rows) <= _SHOWN else [*_some(rows[:-1]), rows[-1]]

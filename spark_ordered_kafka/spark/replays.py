@@ -20,7 +20,7 @@ from spark_ordered_kafka.client.writer_names import is_one_off
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.ids import WriterTask
-from spark_ordered_kafka.kafka.ledger import LedgerEntry, entries_at, ledger_places, writer_places
+from spark_ordered_kafka.kafka.ledger import LedgerEntry, all_ledgers, entries_of, ledgers_of
 from spark_ordered_kafka.kafka.replay import (
     ACCEPT_OPTION,
     Claim,
@@ -50,12 +50,12 @@ class TaskReport(WriterCommitMessage):
 
 
 class _Look(NamedTuple):
-    """``entries``: what was found at those of the ``places`` that were asked for; None: nothing."""
+    """``entries``: what was found at those of the ``ledgers`` that were asked for; None: nothing."""
 
     run: str
     first: int
     execution: str
-    places: frozenset[WriterTask]
+    ledgers: frozenset[WriterTask]
     entries: dict[WriterTask, LedgerEntry | None]
 
 
@@ -69,9 +69,9 @@ class TaskLook:
     def check(self, claim: Claim, task: int, topics: Collection[str]) -> None:
         """Raises ReplayMismatchError if the task has committed rows of the batch to other topics than ``topics``."""
         own = [
-            place
-            for place in self._places(claim)
-            if (place.writer, place.task) == (claim.writer, task) and place.topic not in topics
+            ledger
+            for ledger in self._ledgers(claim)
+            if (ledger.writer, ledger.task) == (claim.writer, task) and ledger.topic not in topics
         ]
         _check(self._connection, claim, own, topics)
 
@@ -84,44 +84,44 @@ class TaskLook:
         """
         if not topics:
             return
-        places = [place for place in self._places(claim) if place.topic in topics]
-        own = [place for place in places if place.writer == claim.writer and place.task != task]
-        for place, entry in sorted(self._entries(claim, own).items()):
-            if (why := refusal(entry, place.name, claim)) is not None:
+        ledgers = [ledger for ledger in self._ledgers(claim) if ledger.topic in topics]
+        own = [ledger for ledger in ledgers if ledger.writer == claim.writer and ledger.task != task]
+        for ledger, entry in sorted(self._entries(claim, own).items()):
+            if (why := refusal(entry, ledger.name, claim)) is not None:
                 raise ReplayMismatchError(why)
         # One-off writes leave many ledgers, so those are looked at by the task of their number alone.
         others = [
-            place
-            for place in places
-            if place.writer != claim.writer and (place.task == task or not is_one_off(place.writer))
+            ledger
+            for ledger in ledgers
+            if ledger.writer != claim.writer and (ledger.task == task or not is_one_off(ledger.writer))
         ]
-        for place, entry in sorted(self._entries(claim, others if is_only_write else ()).items()):
-            if (why := renaming(place, entry, claim)) is not None:
+        for ledger, entry in sorted(self._entries(claim, others if is_only_write else ()).items()):
+            if (why := renaming(ledger, entry, claim)) is not None:
                 raise ReplayMismatchError(why)
 
-    def _entries(self, claim: Claim, places: Collection[WriterTask]) -> dict[WriterTask, LedgerEntry]:
-        """The entries at places of :meth:`_places`; each is read once in this process."""
-        if not places:
+    def _entries(self, claim: Claim, ledgers: Collection[WriterTask]) -> dict[WriterTask, LedgerEntry]:
+        """The entries of some of :meth:`_ledgers`; each is read once in this process."""
+        if not ledgers:
             return {}
         known = self._looks[claim.writer].entries
-        asked = [place for place in places if place not in known]
-        known.update(dict.fromkeys(asked) | entries_at(self._connection, asked, _TIMEOUT))
-        return {place: entry for place in places if (entry := known[place]) is not None}
+        asked = [ledger for ledger in ledgers if ledger not in known]
+        known.update(dict.fromkeys(asked) | entries_of(self._connection, asked, _TIMEOUT))
+        return {ledger: entry for ledger in ledgers if (entry := known[ledger]) is not None}
 
-    def _places(self, claim: Claim) -> frozenset[WriterTask]:
+    def _ledgers(self, claim: Claim) -> frozenset[WriterTask]:
         """The ledgers that there are in the first batch of a run; none in a later one, which cannot be a replay."""
         origin, look = claim.origin, self._looks.get(claim.writer)
         # Without a run's id it is not known which batch is the first (D-069).
         same_run = look is not None and look.run == origin.run != ""
         first = look.first if look is not None and same_run else claim.sequence
         if claim.sequence != first:
-            if look is not None and look.places:
-                self._looks[claim.writer] = look._replace(places=frozenset(), entries={})
+            if look is not None and look.ledgers:
+                self._looks[claim.writer] = look._replace(ledgers=frozenset(), entries={})
             return frozenset()
         if look is None or look.execution != origin.execution:
-            places = ledger_places(self._connection, _TIMEOUT)
-            look = self._looks[claim.writer] = _Look(origin.run, first, origin.execution, places, {})
-        return look.places
+            ledgers = all_ledgers(self._connection, _TIMEOUT)
+            look = self._looks[claim.writer] = _Look(origin.run, first, origin.execution, ledgers, {})
+        return look.ledgers
 
 
 def check_attempt(connection: Connection, reports: Sequence[TaskReport]) -> None:
@@ -133,25 +133,25 @@ def check_attempt(connection: Connection, reports: Sequence[TaskReport]) -> None
     claim = reports[0].claim
     topics = {topic for report in reports for topic in report.topics}
     covered = {WriterTask(topic, claim.writer, report.task) for report in reports for topic in report.topics}
-    _check(connection, claim, writer_places(connection, claim.writer, _TIMEOUT) - covered, topics)
+    _check(connection, claim, ledgers_of(connection, claim.writer, _TIMEOUT) - covered, topics)
 
 
 def _check(
-    connection: Connection, claim: Claim, places: Collection[WriterTask], topics: Collection[str]
+    connection: Connection, claim: Claim, ledgers: Collection[WriterTask], topics: Collection[str]
 ) -> None:
     if not claim.origin.by_column:
-        places = [place for place in places if place.topic in topics]
-    for place, entry in sorted(
-        entries_of_others(entries_at(connection, places, _TIMEOUT), topics, claim).items()
+        ledgers = [ledger for ledger in ledgers if ledger.topic in topics]
+    for ledger, entry in sorted(
+        entries_of_others(entries_of(connection, ledgers, _TIMEOUT), topics, claim).items()
     ):
-        if (why := refusal(entry, place.name, claim)) is not None:
+        if (why := refusal(entry, ledger.name, claim)) is not None:
             raise ReplayMismatchError(why)
         if not claim.accepted:
-            raise ReplayMismatchError(complaint(place, entry, claim))
+            raise ReplayMismatchError(complaint(ledger, entry, claim))
         _LOG.warning(
             "%s: batch %d of task %s: the %d rows committed before stay, this attempt has none for it",
             ACCEPT_OPTION,
             claim.sequence,
-            place.name,
+            ledger.name,
             entry.fingerprint.rows,
         )

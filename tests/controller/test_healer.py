@@ -10,7 +10,7 @@ import pytest
 
 from spark_ordered_kafka.controller.healing.figures import HealingFigures
 from spark_ordered_kafka.controller.healing.healer import Healer
-from spark_ordered_kafka.controller.healing.observation import BrokerSeen
+from spark_ordered_kafka.controller.healing.observation import ObservedBroker
 from spark_ordered_kafka.controller.healing.rules import Rules
 from spark_ordered_kafka.controller.healing.sampling import Sample
 from spark_ordered_kafka.controller.state.healing import ConditionEntry, HealingEntry, HealingRecord
@@ -39,7 +39,7 @@ class World:
     def sample(self, _: Sample | None) -> Sample:
         if not self.answers:
             raise UnavailableError("Kafka does not answer")
-        return Sample(self.now, (BrokerSeen(1, hosted=1), BrokerSeen(3, alive=False, hosted=5)), 0, 0)
+        return Sample(self.now, (ObservedBroker(1, hosted=1), ObservedBroker(3, alive=False, hosted=5)), 0, 0)
 
     def plan(self, *_: Any) -> Any:
         raise UnavailableError("Kafka does not answer")

@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.ids import WriterTask
-from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin, entries_at, writer_places
+from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin, entries_of, ledgers_of
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls, acl
 from tests.servers import TIMEOUT, create_topic, unique_name
@@ -29,42 +29,42 @@ def test_a_writer_finds_its_ledgers_and_no_others(secure_cluster: LocalCluster) 
         acl("User:alice", "READ", "GROUP", prefix, prefixed=True),
     )
     entry = LedgerEntry(3, Fingerprint(2, 5), Origin("query", "run", "execution"))
-    places = [WriterTask(topic, "w", task) for topic in topics for task in (0, 7)]
-    for place in (*places, WriterTask(topics[0], "other", 0)):
-        commit(as_admin, place, entry)
+    ledgers = [WriterTask(topic, "w", task) for topic in topics for task in (0, 7)]
+    for ledger in (*ledgers, WriterTask(topics[0], "other", 0)):
+        commit(as_admin, ledger, entry)
     alice = Connection(as_alice, secure_cluster.controller_url)
-    assert writer_places(alice, "w", TIMEOUT) == set(places[:2]), "of the topic that she may write"
-    assert entries_at(alice, places[:2], TIMEOUT) == dict.fromkeys(places[:2], entry)
+    assert ledgers_of(alice, "w", TIMEOUT) == set(ledgers[:2]), "of the topic that she may write"
+    assert entries_of(alice, ledgers[:2], TIMEOUT) == dict.fromkeys(ledgers[:2], entry)
     everybody = Connection(as_admin, secure_cluster.controller_url)
-    assert writer_places(everybody, "w", TIMEOUT) == set(places)
-    assert writer_places(everybody, "nobody", TIMEOUT) == frozenset()
+    assert ledgers_of(everybody, "w", TIMEOUT) == set(ledgers)
+    assert ledgers_of(everybody, "nobody", TIMEOUT) == frozenset()
 
 
 @pytest.mark.long
 def test_ledgers_are_found_while_a_broker_dies(three_brokers: LocalCluster) -> None:
     topic = create_topic(three_brokers.bootstrap_servers, unique_name("ledgers"))
     entry = LedgerEntry(3, Fingerprint(2, 5))
-    places = [WriterTask(topic, "w", task) for task in range(6)]
-    for place in places:
-        commit({"bootstrap.servers": three_brokers.bootstrap_servers}, place, entry)
+    ledgers = [WriterTask(topic, "w", task) for task in range(6)]
+    for ledger in ledgers:
+        commit({"bootstrap.servers": three_brokers.bootstrap_servers}, ledger, entry)
     connection = Connection(
         {"bootstrap.servers": three_brokers.bootstrap_servers}, three_brokers.controller_url
     )
     three_brokers.kill("broker-3")
     try:
-        assert writer_places(connection, "w", 2 * TIMEOUT) == set(places)
-        assert entries_at(connection, places, 2 * TIMEOUT) == dict.fromkeys(places, entry)
+        assert ledgers_of(connection, "w", 2 * TIMEOUT) == set(ledgers)
+        assert entries_of(connection, ledgers, 2 * TIMEOUT) == dict.fromkeys(ledgers, entry)
     finally:
         three_brokers.start("broker-3")
 
 
-def commit(properties: dict[str, str], place: WriterTask, entry: LedgerEntry) -> None:
+def commit(properties: dict[str, str], task: WriterTask, entry: LedgerEntry) -> None:
     """Commit an entry, and nothing else."""
-    producer = Producer({**properties, "transactional.id": place.name, "log_level": 3})
-    ledger = Consumer({**properties, "group.id": place.name, "log_level": 3})
+    producer = Producer({**properties, "transactional.id": task.name, "log_level": 3})
+    ledger = Consumer({**properties, "group.id": task.name, "log_level": 3})
     producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
-    offset = TopicPartition(place.topic, 0, entry.sequence, entry.metadata())
+    offset = TopicPartition(task.topic, 0, entry.sequence, entry.metadata())
     producer.send_offsets_to_transaction([offset], ledger.consumer_group_metadata(), TIMEOUT)
     producer.commit_transaction(TIMEOUT)
     ledger.close()

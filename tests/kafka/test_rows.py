@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.leaders import CHUNK
 from spark_ordered_kafka.kafka.requests import refusal
-from spark_ordered_kafka.kafka.rows import as_refusal, by_topic, chunks, placed
+from spark_ordered_kafka.kafka.rows import answer_of, as_refusal, by_topic, chunks
 
 PLACES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 50)), unique=True)
 
@@ -46,8 +46,8 @@ def test_a_refused_row_keeps_kafkas_code_or_name(code: int, message: str | None,
 
 
 def test_a_row_names_its_partition() -> None:
-    assert placed(("a-b", 3), 39, "twice") == (39, "a-b-3: twice")
-    assert placed(("a", 3), 85, None)[1] == "a-3: No partition reassignment is in progress."
+    assert answer_of(("a-b", 3), 39, "twice") == (39, "a-b-3: twice")
+    assert answer_of(("a", 3), 85, None)[1] == "a-3: No partition reassignment is in progress."
 
 
 def test_the_error_of_a_broker_is_that_of_its_rows() -> None:

@@ -53,11 +53,9 @@ class ModelKafka:
         known = [rows for at, rows in self._history if at <= self.now - lag] or [self._history[0][1]]
         shown = self._partitions() if lag == 0 else known[-1]
         # Asked for after the reassignments were.
-        return {
-            place: None if row is None else replace(row, at=self.now + 0.01) for place, row in shown.items()
-        }
+        return {tp: None if row is None else replace(row, at=self.now + 0.01) for tp, row in shown.items()}
 
-    def seen(
+    def cluster(
         self, partitions: Mapping[PartitionId, Partition | None], directories: Directories
     ) -> ClusterState:
         return ClusterState(
@@ -72,10 +70,10 @@ class ModelKafka:
 
     def directories(self) -> Directories:
         held: dict[tuple[str, int, int], LocalReplica] = {}
-        for (place, broker), path in self.held.items():
+        for (tp, broker), path in self.held.items():
             if broker in self.alive and path not in self.offline[broker]:
-                future = self.futures.get((place, broker), (None, 0.0))[0]
-                key = (*place, broker)
+                future = self.futures.get((tp, broker), (None, 0.0))[0]
+                key = (*tp, broker)
                 held[key] = LocalReplica(path, 100, future, 50 if future else 0)
         return Directories(
             self.now, frozenset(self.alive), held, {b: set(self.offline[b]) for b in self.alive}
@@ -91,41 +89,41 @@ class ModelKafka:
 
     def ask(self, instruction: i.Instruction) -> OrderedKafkaError | None:
         match instruction:
-            case i.Start(place, replicas) | i.Restore(place, replicas):
-                return self.reassign(place, replicas)
-            case i.Withdraw(place):
-                return self.cancel(place)
-            case i.MoveToLogDir(place, broker, path) | i.CancelLogDirMove(place, broker, path):
-                return self.place(place, broker, path)
+            case i.Start(tp, replicas) | i.Restore(tp, replicas):
+                return self.reassign(tp, replicas)
+            case i.Withdraw(tp):
+                return self.cancel(tp)
+            case i.MoveToLogDir(tp, broker, path) | i.CancelLogDirMove(tp, broker, path):
+                return self.move_dir(tp, broker, path)
 
-    def reassign(self, place: PartitionId, target: tuple[int, ...]) -> OrderedKafkaError | None:
+    def reassign(self, tp: PartitionId, target: tuple[int, ...]) -> OrderedKafkaError | None:
         if not set(target) <= self.known:
             return RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no such broker")
-        log = self.logs[place]
+        log = self.logs[tp]
         self._revert(log)
         log.target = target
         log.adding = tuple(broker for broker in target if broker not in log.replicas)
         log.replicas = (*target, *(broker for broker in log.replicas if broker not in target))
         log.copied = dict.fromkeys(log.adding, 0.0)
-        self._complete(place, log)
+        self._complete(tp, log)
         return None
 
-    def cancel(self, place: PartitionId) -> OrderedKafkaError | None:
-        log = self.logs[place]
+    def cancel(self, tp: PartitionId) -> OrderedKafkaError | None:
+        log = self.logs[tp]
         if log.target is None:
             return RequestError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing goes on")
         self._revert(log)
-        self._settle(place, log)
+        self._settle(tp, log)
         return None
 
-    def place(self, place: PartitionId, broker: int, path: str) -> OrderedKafkaError | None:
+    def move_dir(self, tp: PartitionId, broker: int, path: str) -> OrderedKafkaError | None:
         if broker not in self.alive:
             return RequestError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is down")
         if path not in PATHS:
             return RequestError(ErrorCode.LOG_DIR_NOT_FOUND, path)
         if path in self.offline[broker]:
             return RequestError(ErrorCode.KAFKA_STORAGE_ERROR, path)
-        key = (place, broker)
+        key = (tp, broker)
         if key not in self.held:
             self.preferred[key] = path
             return RequestError(ErrorCode.REPLICA_NOT_AVAILABLE, "no replica")
@@ -143,22 +141,22 @@ class ModelKafka:
             if at <= self.now:
                 self.ask(instruction)
         self.late = [(at, instruction) for at, instruction in self.late if at > self.now]
-        for place, log in self.logs.items():
+        for tp, log in self.logs.items():
             for broker in log.adding:
                 if broker not in self.alive or log.leader < 0:
                     continue
-                if (place, broker) not in self.held:
-                    self.held[place, broker] = self.preferred.pop((place, broker), PATHS[0])
-                if self.held[place, broker] in self.offline[broker]:
+                if (tp, broker) not in self.held:
+                    self.held[tp, broker] = self.preferred.pop((tp, broker), PATHS[0])
+                if self.held[tp, broker] in self.offline[broker]:
                     continue
                 log.copied[broker] = log.copied.get(broker, 0.0) + seconds
                 if log.copied[broker] >= SECONDS_TO_COPY:
                     log.isr.add(broker)
-            self._complete(place, log)
+            self._complete(tp, log)
             if log.leader >= 0:
                 log.isr |= {b for b in log.replicas if b in self.alive and b not in log.adding}
         for key, (path, copied) in list(self.futures.items()):
-            place, broker = key
+            tp, broker = key
             if broker in self.alive and not {path, self.held[key]} & self.offline[broker]:
                 self.futures[key] = (path, copied + seconds)
                 if copied + seconds >= SECONDS_TO_COPY:
@@ -188,15 +186,15 @@ class ModelKafka:
         log.target, log.adding = None, ()
         self._elect()
 
-    def _complete(self, place: PartitionId, log: Log) -> None:
+    def _complete(self, tp: PartitionId, log: Log) -> None:
         if log.target is not None and set(log.adding) <= log.isr and log.isr & set(log.target):
             log.replicas, log.target, log.adding = log.target, None, ()
             log.isr &= set(log.replicas)
-            self._settle(place, log)
+            self._settle(tp, log)
             self._elect()
 
-    def _settle(self, place: PartitionId, log: Log) -> None:
+    def _settle(self, tp: PartitionId, log: Log) -> None:
         log.settled.append(log.replicas)
-        for key in [key for key in self.held if key[0] == place and key[1] not in log.replicas]:
+        for key in [key for key in self.held if key[0] == tp and key[1] not in log.replicas]:
             self.held.pop(key)
             self.futures.pop(key, None)

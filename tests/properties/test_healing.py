@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.controller.automation.rules import DAY, QuietHours, is_quiet
-from spark_ordered_kafka.controller.healing.observation import BrokerSeen, Directory, Observation
+from spark_ordered_kafka.controller.healing.observation import Directory, Observation, ObservedBroker
 from spark_ordered_kafka.controller.healing.policy import Finding, Proposal, State, decide
 from spark_ordered_kafka.controller.healing.records import remembered, stored
 from spark_ordered_kafka.controller.healing.rules import Rules
@@ -65,9 +65,9 @@ class Cluster:
 
 def brokers(
     away: Sequence[int] = (), failed: Sequence[int] = (), leaders: Sequence[int] = (10,) * 5
-) -> tuple[BrokerSeen, ...]:
+) -> tuple[ObservedBroker, ...]:
     return tuple(
-        BrokerSeen(
+        ObservedBroker(
             number,
             alive=number not in away,
             hosted=20,
@@ -279,16 +279,16 @@ def test_a_finding_ends_only_well_below_its_setting() -> None:
     for used, shown in shares:
         full = Directory("/a", True, used * GB, (100 - used) * GB, 100 * GB)
         empty = Directory("/a", True, 30 * GB, 70 * GB, 100 * GB)
-        rows = (BrokerSeen(1, directories=(full,)), BrokerSeen(2, directories=(empty,)))
+        rows = (ObservedBroker(1, directories=(full,)), ObservedBroker(2, directories=(empty,)))
         findings, _ = cluster.step(Observation(rows))
         assert [one.kind for one in findings] == (["disks_uneven"] if shown else []), used
 
 
 def test_reasons_have_the_figures() -> None:
     rows = (
-        BrokerSeen(1, leaders=9, preferred=3, write_rate=9e6, directories=(Directory("/a", True, 88 * GB, 4 * GB, 100 * GB),)),
-        BrokerSeen(2, leaders=0, preferred=3, write_rate=0.0, directories=(Directory("/a", True, 40 * GB, 60 * GB, 100 * GB),)),
-        BrokerSeen(3, alive=False, hosted=7, directories=None),
+        ObservedBroker(1, leaders=9, preferred=3, write_rate=9e6, directories=(Directory("/a", True, 88 * GB, 4 * GB, 100 * GB),)),
+        ObservedBroker(2, leaders=0, preferred=3, write_rate=0.0, directories=(Directory("/a", True, 40 * GB, 60 * GB, 100 * GB),)),
+        ObservedBroker(3, alive=False, hosted=7, directories=None),
     )  # fmt: skip
     findings, proposals, _ = decide(replace(RULES, uneven_after=0.0), Observation(rows, 6), State(), MONDAY)
     assert {one.kind: one.reason for one in findings} == {

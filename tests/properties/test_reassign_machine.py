@@ -29,15 +29,15 @@ LONGEST = 200.0
 
 brokers = st.integers(1, BROKERS)
 replica_sets = st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple)
-places = st.integers(0, 5).map(lambda partition: ("t", partition))
+tps = st.integers(0, 5).map(lambda partition: ("t", partition))
 EVENTS = st.one_of(
     st.tuples(st.sampled_from(["kill", "revive", "break dir"]), brokers),
-    st.tuples(st.sampled_from(["foreign cancel", "foreign back"]), places),
-    st.tuples(st.just("foreign reassign"), places, replica_sets),
+    st.tuples(st.sampled_from(["foreign cancel", "foreign back"]), tps),
+    st.tuples(st.just("foreign reassign"), tps, replica_sets),
     st.tuples(st.just("lag"), st.sampled_from([0.0, 0.5, 1.0, 1.5])),
     st.tuples(st.sampled_from(["cancel", "crash before", "crash between", "crash after", "store"])),
     st.tuples(st.sampled_from(["lost", "late", "refused", "old", "calm", "cancel last"])),
-    st.tuples(st.just("replace"), places, st.lists(st.sampled_from([None, *PATHS]), min_size=3, max_size=3)),
+    st.tuples(st.just("replace"), tps, st.lists(st.sampled_from([None, *PATHS]), min_size=3, max_size=3)),
 )
 
 
@@ -95,7 +95,7 @@ class World:
         self.memory, self.partitions, self.directories = Memory(), {}, Directories()
         # What it has sent does not outlive its connections, and what was not stored has not happened.
         self.kafka.late.clear()
-        kept = {(r, move.place) for r, rows in self.stored.items() for move in rows if move.state in ENDED}
+        kept = {(r, move.tp) for r, rows in self.stored.items() for move in rows if move.state in ENDED}
         self.ended = {key: move for key, move in self.ended.items() if key in kept}
         self.tasks = tuple(
             Task.of(r, rows, cancelling=r in self.cancelled) for r, rows in self.stored.items()
@@ -109,32 +109,30 @@ class World:
         kafka = self.kafka
         match event:
             case ("kill", broker):
-                self.interrupted |= {place for place, copier in kafka.futures if copier == broker}
+                self.interrupted |= {tp for tp, copier in kafka.futures if copier == broker}
                 kafka.kill(broker)
             case ("revive", broker):
                 kafka.revive(broker)
             case ("break dir", broker):
                 kafka.offline[broker].add(PATHS[1])
-            case ("foreign cancel", place) if place in kafka.logs and kafka.logs[place].target is not None:
-                kafka.cancel(place)
-                self.foreign.add(place)
-            case ("foreign back", place):
-                for key in [key for key in kafka.futures if key[0] == place]:
+            case ("foreign cancel", tp) if tp in kafka.logs and kafka.logs[tp].target is not None:
+                kafka.cancel(tp)
+                self.foreign.add(tp)
+            case ("foreign back", tp):
+                for key in [key for key in kafka.futures if key[0] == tp]:
                     del kafka.futures[key]
-                self.foreign.add(place)
-            case ("foreign reassign", place, replicas) if (
-                place in kafka.logs and replicas != self.move(place).after
-            ):
-                kafka.reassign(place, replicas)
-                self.foreign.add(place)
+                self.foreign.add(tp)
+            case ("foreign reassign", tp, replicas) if tp in kafka.logs and replicas != self.move(tp).after:
+                kafka.reassign(tp, replicas)
+                self.foreign.add(tp)
             case ("cancel",):
                 self.cancelled.update(self.stored)
                 self.tasks = tuple(replace(task, cancelling=True) for task in self.tasks)
             case ("cancel last",):
                 self.cancelled.add(max(self.stored))
                 self.tasks = (*self.tasks[:-1], replace(self.tasks[-1], cancelling=True))
-            case ("replace", place, paths) if place in kafka.logs:
-                self.replace(place, paths)
+            case ("replace", tp, paths) if tp in kafka.logs:
+                self.replace(tp, paths)
             case ("store",):
                 self.store()
             case ("lag", seconds):
@@ -143,29 +141,29 @@ class World:
             case (name, *_):
                 self.mishaps.add(name)
 
-    def replace(self, place: PartitionId, paths: list[str | None]) -> None:
+    def replace(self, tp: PartitionId, paths: list[str | None]) -> None:
         """Another request moves the partition between log directories, as an earlier one does."""
-        move = self.move(place)
+        move = self.move(tp)
         if move.state in ENDED or move.before != move.after:
             return
-        self.replaced.add(place)
+        self.replaced.add(tp)
         request_id = max(self.stored) + 1
-        here = tuple(self.kafka.held.get((place, broker), PATHS[0]) for broker in move.before)
-        new = dir_move(place[1], move.before, tuple(paths[: len(move.before)]), here)
+        here = tuple(self.kafka.held.get((tp, broker), PATHS[0]) for broker in move.before)
+        new = dir_move(tp[1], move.before, tuple(paths[: len(move.before)]), here)
         self.stored[request_id] = (new,)
         self.tasks = (*self.tasks, Task.of(request_id, (new,), cancelling=False))
 
-    def move(self, place: PartitionId) -> Move:
-        return [task.moves[place] for task in self.tasks if place in task.moves][-1]
+    def move(self, tp: PartitionId) -> Move:
+        return [task.moves[tp] for task in self.tasks if tp in task.moves][-1]
 
     def tick(self) -> None:
         """One round of the executor, cut off where a mishap says so."""
         mishaps, self.mishaps = self.mishaps, set()
         if "old" not in mishaps:
             self.partitions = self.kafka.partitions(self.lag)
-        seen = self.kafka.seen(self.partitions, self.directories)
+        cluster = self.kafka.cluster(self.partitions, self.directories)
         self.directories = self.kafka.directories()
-        advance = machine.advance(self.tasks, self.memory, seen, LIMITS)
+        advance = machine.advance(self.tasks, self.memory, cluster, LIMITS)
         validate_advance(self.tasks, advance)
         if "crash before" in mishaps:
             return self.take_over()
@@ -209,11 +207,11 @@ class World:
 
     def check_limits(self) -> None:
         busy: Counter[int] = Counter()
-        for place, log in self.kafka.logs.items():
-            if place in self.foreign | self.interrupted | self.replaced:
+        for tp, log in self.kafka.logs.items():
+            if tp in self.foreign | self.interrupted | self.replaced:
                 continue
             copying = {b for b in log.adding if b not in log.isr}
-            copying |= {b for (p, b) in self.kafka.futures if p == place}
+            copying |= {b for (p, b) in self.kafka.futures if p == tp}
             busy.update(copying)
             busy[0] += bool(copying)
         assert busy.pop(0, 0) <= LIMITS.total
@@ -222,41 +220,41 @@ class World:
     def check_ends(self) -> None:
         for task in self.tasks:
             assert len(task.moves) == len(self.stored[task.request_id])
-            for place, move in task.moves.items():
+            for tp, move in task.moves.items():
                 if move.state not in ENDED:
-                    assert place not in task.active or move.state != "waiting"
+                    assert tp not in task.active or move.state != "waiting"
                     continue
-                key = (task.request_id, place)
+                key = (task.request_id, tp)
                 if key not in self.ended:
                     self.ended[key] = move
-                    self.check_end(place, move)
+                    self.check_end(tp, move)
                 assert self.ended[key].state == move.state
 
-    def check_end(self, place: PartitionId, move: Move) -> None:
-        log = self.kafka.logs[place]
+    def check_end(self, tp: PartitionId, move: Move) -> None:
+        log = self.kafka.logs[tp]
         if move.state == "done":
             assert move.error_code == 0
             assert move.after in log.settled
-            if place in self.foreign:
+            if tp in self.foreign:
                 return
             assert (log.target, log.replicas) == (None, move.after)
             for broker, path in move.placements.items():
-                assert broker not in self.kafka.alive or self.kafka.held[place, broker] == path
+                assert broker not in self.kafka.alive or self.kafka.held[tp, broker] == path
             return
         assert move.error_code != 0
         assert move.error_message
         if move.state == "cancelled" and move.before != move.after and not move.placements:
-            assert log.replicas != move.after or self.lagged or place in self.foreign, f"{move} is done"
-        if log.target == move.after and place not in self.foreign:
+            assert log.replicas != move.after or self.lagged or tp in self.foreign, f"{move} is done"
+        if log.target == move.after and tp not in self.foreign:
             raise AssertionError(f"{move} is left behind")
         if "has replaced it" in move.error_message:
             return
         for broker, path in move.placements.items():
-            future = self.kafka.futures.get((place, broker))
+            future = self.kafka.futures.get((tp, broker))
             if future is not None and future[0] == path and broker in self.kafka.alive:
                 # The copy may be that of an earlier request, which is still being taken back.
-                others = any(place in task.active for task in self.tasks)
-                assert self.kafka.offline[broker] or place in self.foreign or others, (
+                others = any(tp in task.active for task in self.tasks)
+                assert self.kafka.offline[broker] or tp in self.foreign or others, (
                     f"{move} is still copied on {broker}"
                 )
 
@@ -292,7 +290,7 @@ def test_every_move_ends_once_and_as_it_says(
 ) -> None:
     half = len(rows) // 2 if two_requests else 0
     stored = {1: rows[:half], 2: rows[half:]} if half else {1: rows}
-    world = World(ModelKafka(BROKERS, {move.place: move.before for move in rows}), stored)
+    world = World(ModelKafka(BROKERS, {move.tp: move.before for move in rows}), stored)
     world.take_over()
     for event, ticks in events:
         world.happens(event)
@@ -309,10 +307,10 @@ def test_every_move_ends_once_and_as_it_says(
         assert world.kafka.now < deadline, [
             m for t in world.tasks for m in t.moves.values() if m.state not in ENDED
         ]
-    assert world.ended.keys() == {(r, move.place) for r, moves in world.stored.items() for move in moves}
+    assert world.ended.keys() == {(r, move.tp) for r, moves in world.stored.items() for move in moves}
     assert all(
         log.target != move.after
         for move in rows
-        for log in [world.kafka.logs[move.place]]
-        if move.place not in world.foreign
+        for log in [world.kafka.logs[move.tp]]
+        if move.tp not in world.foreign
     )

@@ -53,12 +53,12 @@ def described(
 @st.composite
 def clusters(draw: st.DrawFn) -> Known:
     replicas = {name: draw(st.lists(replica_lists, min_size=1, max_size=3)) for name in ("t", "u")}
-    places = [(name, p) for name, rows in replicas.items() for p in range(len(rows))]
+    tps = [(name, p) for name, rows in replicas.items() for p in range(len(rows))]
     held: dict[int, dict[tuple[str, int], str]] = {broker: {} for broker in ALIVE}
-    for name, partition in places:
+    for name, partition in tps:
         for broker in set(replicas[name][partition]) & set(ALIVE):
             held[broker][name, partition] = draw(st.sampled_from(ONLINE[broker]))
-    going = draw(st.lists(st.sampled_from([*places, ("other", 0)]), max_size=1))
+    going = draw(st.lists(st.sampled_from([*tps, ("other", 0)]), max_size=1))
     dirs: dict[int, list[LogDir] | OrderedKafkaError] = {
         broker: log_dirs(PATHS[broker], held[broker]) for broker in ALIVE
     }
@@ -67,7 +67,7 @@ def clusters(draw: st.DrawFn) -> Known:
     return Known(
         topics=described(replicas),
         alive=set(ALIVE),
-        ongoing={place: Reassignment((1, 2), (1,), (2,)) for place in going},
+        ongoing={tp: Reassignment((1, 2), (1,), (2,)) for tp in going},
         log_dirs=dirs,
         changing={"u": CHANGE} if draw(st.booleans()) else {},
     )
@@ -171,7 +171,7 @@ def test_every_row_is_judged_as_the_model_does(
         expected = dict.fromkeys(range(len(rows)), "INVALID_REQUEST")
 
     assert {index: error.name for index, error in found.refused.items()} == expected
-    assert [move.place for move in found.moves] == [
+    assert [move.tp for move in found.moves] == [
         (row.topic, row.partition) for index, row in enumerate(rows) if index not in expected
     ]
     for error in found.refused.values():
@@ -186,9 +186,9 @@ def carried_out(known: Known, moves: Sequence[Move]) -> Known:
         replicas[move.topic][move.partition] = list(move.after)
         for broker, where in held.items():
             if broker not in move.after:
-                where.pop(move.place, None)
+                where.pop(move.tp, None)
             else:
-                where[move.place] = move.placements.get(broker, where.get(move.place, ONLINE[broker][-1]))
+                where[move.tp] = move.placements.get(broker, where.get(move.tp, ONLINE[broker][-1]))
     after = {broker: log_dirs(PATHS[broker], where) for broker, where in held.items()}
     return Known(described(replicas), known.alive, log_dirs={**known.log_dirs, **after})
 
@@ -213,12 +213,12 @@ def test_undoing_leads_back(known: Known, rows: list[PartitionReassignment]) -> 
     for index, row in enumerate(back):
         if index in again.refused:
             continue
-        place = (row.topic, row.partition)
+        tp = (row.topic, row.partition)
         assert at_last.topics[row.topic].partitions[row.partition].replicas == tuple(row.replicas)
         for broker in row.replicas:
             was, is_now = held_by(known, broker), held_by(at_last, broker)
             if row.log_dirs is not None and was is not None and is_now is not None:
-                assert is_now.get(place) == was.get(place)
+                assert is_now.get(tp) == was.get(tp)
 
 
 @settings(max_examples=50, deadline=None)

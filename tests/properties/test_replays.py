@@ -45,27 +45,27 @@ def run(kafka: Kafka, claim: Claim, tasks: Mapping[int, Sequence[Row]], commits:
         by_topic: dict[str, list[Row]] = {}
         for row in given_rows:
             by_topic.setdefault(row[0], []).append(row)
-        places = {WriterTask(topic, claim.writer, task): found for topic, found in by_topic.items()}
-        replayed = {place for place in places if compare(kafka, claim, place, places[place])}
-        own = {place: entry for place, entry in kafka.ledgers.items() if place.task == task}
-        judge(own, set(places), set(by_topic), claim)
-        for place in places.keys() - replayed:
+        ledgers = {WriterTask(topic, claim.writer, task): found for topic, found in by_topic.items()}
+        replayed = {ledger for ledger in ledgers if compare(kafka, claim, ledger, ledgers[ledger])}
+        own = {ledger: entry for ledger, entry in kafka.ledgers.items() if ledger.task == task}
+        judge(own, set(ledgers), set(by_topic), claim)
+        for ledger in ledgers.keys() - replayed:
             if commits == 0:
                 raise ConnectionError("the driver died")
             commits -= 1
-            kafka.records.update(places[place])
-            kafka.ledgers[place] = LedgerEntry(claim.sequence, fingerprint(places[place]), claim.origin)
-        covered |= places.keys()
+            kafka.records.update(ledgers[ledger])
+            kafka.ledgers[ledger] = LedgerEntry(claim.sequence, fingerprint(ledgers[ledger]), claim.origin)
+        covered |= ledgers.keys()
         topics |= by_topic.keys()
     judge(kafka.ledgers, covered, topics, claim)
 
 
-def compare(kafka: Kafka, claim: Claim, place: WriterTask, found: Sequence[Row]) -> bool:
+def compare(kafka: Kafka, claim: Claim, ledger: WriterTask, found: Sequence[Row]) -> bool:
     """Whether the ledger has the rows of this task already."""
-    entry = kafka.ledgers.get(place)
+    entry = kafka.ledgers.get(ledger)
     if entry is None or entry.sequence < claim.sequence:
         return False
-    why = refusal(entry, place.name, claim) or mismatch(entry, place.name, claim, fingerprint(found))
+    why = refusal(entry, ledger.name, claim) or mismatch(entry, ledger.name, claim, fingerprint(found))
     if why is not None:
         raise ReplayMismatchError(why)
     return True
@@ -75,9 +75,9 @@ def judge(
     ledgers: Mapping[WriterTask, LedgerEntry], covered: set[WriterTask], topics: set[str], claim: Claim
 ) -> None:
     """What the sink looks for beside a task's own ledgers."""
-    others = {place: entry for place, entry in ledgers.items() if place not in covered}
-    for place, entry in entries_of_others(others, topics, claim).items():
-        raise ReplayMismatchError(refusal(entry, place.name, claim) or complaint(place, entry, claim))
+    others = {ledger: entry for ledger, entry in ledgers.items() if ledger not in covered}
+    for ledger, entry in entries_of_others(others, topics, claim).items():
+        raise ReplayMismatchError(refusal(entry, ledger.name, claim) or complaint(ledger, entry, claim))
 
 
 def fingerprint(found: Sequence[Row]) -> Fingerprint:

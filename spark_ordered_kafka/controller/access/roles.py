@@ -61,8 +61,8 @@ def role_table(text: str) -> AclTable:
         file = _File.model_validate(tables)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{KEY}: {place}", first["input"], first["msg"]) from error
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{KEY}: {where}", first["input"], first["msg"]) from error
     return AclTable((acl for grant in file.grants for acl in _acls(grant)), anonymous_is_anyone=False)
 
 

@@ -181,23 +181,23 @@ class Autoscaler:
 
     def _decide(self, topic: str, record: TopicRecord, before: Sample, after: Sample) -> None:
         rules, known = self.settings.of(topic), self._topics[topic]
-        seen = self._observed(topic, record, rules, known.record, before, after)
-        if seen is None:
+        observation = self._observed(topic, record, rules, known.record, before, after)
+        if observation is None:
             return
         now = self.clock()
-        decision, state = decide(rules, seen, known.state, now)
+        decision, state = decide(rules, observation, known.state, now)
         if decision.load_driven and decision.held_by != "under_way":
-            seen = self._with_hot_key(topic, rules, seen, after)
-            decision, state = decide(rules, seen, known.state, now)
+            observation = self._with_hot_key(topic, rules, observation, after)
+            decision, state = decide(rules, observation, known.state, now)
         with self._lock:
-            known.state, known.observation, known.observed_at = state, seen, now
-        self.figures.observed(topic, rules.mode, seen.count, decision.target)
+            known.state, known.observation, known.observed_at = state, observation, now
+        self.figures.observed(topic, rules.mode, observation.count, decision.target)
         send = self.send()
         if decision.due and rules.mode == "act" and send is not None:
-            self._act(topic, known, seen.count, decision, now, send)
+            self._act(topic, known, observation.count, decision, now, send)
         else:
             outcome = "none" if decision.action == "none" else "held" if decision.held_by else "proposed"
-            entry = view(DecisionEntry, decision, at=now, count=seen.count, outcome=outcome)
+            entry = view(DecisionEntry, decision, at=now, count=observation.count, outcome=outcome)
             self._note(topic, known, entry)
 
     def _observed(
@@ -241,11 +241,13 @@ class Autoscaler:
             return waiting_reason(review_id), None
         return None, review.expires_at if status == "expired" else review.decided_at
 
-    def _with_hot_key(self, topic: str, rules: Rules, seen: Observation, sample: Sample) -> Observation:
-        parts = utilizations(seen, rules)
-        busiest = max(range(seen.count), key=parts.__getitem__)
+    def _with_hot_key(
+        self, topic: str, rules: Rules, observation: Observation, sample: Sample
+    ) -> Observation:
+        parts = utilizations(observation, rules)
+        busiest = max(range(observation.count), key=parts.__getitem__)
         hot = self.sampler.hot_key(topic, busiest, sample.logs[topic][busiest])
-        return replace(seen, hot=hot)
+        return replace(observation, hot=hot)
 
     def _act(
         self,

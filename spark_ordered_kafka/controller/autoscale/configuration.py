@@ -105,12 +105,12 @@ def _check_tables(tables: Any) -> None:
 def _topic(index: int, table: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, Rules]:
     entries = dict(flat(table))
     name = entries.pop("name", None)
-    place = f"{TOPICS}[{index}]."
+    where = f"{TOPICS}[{index}]."
     if not isinstance(name, str) or not (name == _ANY or is_topic_name(name.removesuffix(_ANY))):
         raise ConfigError(
-            place + "name", name, "a topic's name is needed, or the beginning of one followed by *"
+            where + "name", name, "a topic's name is needed, or the beginning of one followed by *"
         )
-    return name, _rules(place, {**given, **entries})
+    return name, _rules(where, {**given, **entries})
 
 
 def _rules(prefix: str, given: Mapping[str, Any]) -> Rules:

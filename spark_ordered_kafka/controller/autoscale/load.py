@@ -75,10 +75,13 @@ def descendants(partition: int, initial: int, count: int, target: int) -> set[in
     return {p for p, mark in enumerate(marks) if mark > 0}
 
 
-def utilizations(seen: Observation, rules: Rules) -> list[float]:
+def utilizations(observation: Observation, rules: Rules) -> list[float]:
     """By partition the part of the target that it takes: the greater one of bytes and records."""
-    found = [0.0] * seen.count
-    for rates, target in ((seen.bytes, rules.target_bytes), (seen.records, rules.target_records)):
+    found = [0.0] * observation.count
+    for rates, target in (
+        (observation.bytes, rules.target_bytes),
+        (observation.records, rules.target_records),
+    ):
         if target is not None:
             found = [max(part, rate / target) for part, rate in zip(found, rates, strict=True)]
     return found
@@ -110,12 +113,12 @@ class Prediction:
         parts = predicted(self.splittable, self.initial, count)
         if self.hot is None or without_hot:
             return max(parts)
-        places = descendants(self.hot.partition, self.initial, len(self.parts), count)
-        return max(*parts, self.hot_part + max(parts[p] for p in places))
+        children = descendants(self.hot.partition, self.initial, len(self.parts), count)
+        return max(*parts, self.hot_part + max(parts[p] for p in children))
 
     def least_count(self, goal: float, first: int, last: int, *, without_hot: bool = False) -> int | None:
         """The least count from ``first`` to ``last`` whose peak is at most ``goal``; None: there is none."""
         # A further partition never raises the peak.
         counts = range(first, last + 1)
-        place = bisect_left(counts, True, key=lambda n: self.peak(n, without_hot=without_hot) <= goal)
-        return counts[place] if place < len(counts) else None
+        index = bisect_left(counts, True, key=lambda n: self.peak(n, without_hot=without_hot) <= goal)
+        return counts[index] if index < len(counts) else None

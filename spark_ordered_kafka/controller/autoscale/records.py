@@ -20,17 +20,17 @@ def stored(record: AutoscaleRecord, state: State) -> AutoscaleRecord:
     return updated(record, changes=state.changes, readings=dict(state.readings))
 
 
-def observation_view(seen: Observation, rules: Rules, at: float) -> schemas.AutoscaleObservation:
+def observation_view(observation: Observation, rules: Rules, at: float) -> schemas.AutoscaleObservation:
     """An observation of ``at`` (seconds since the epoch)."""
     return schemas.AutoscaleObservation(
         at=at,
-        bytes_per_second=list(seen.bytes),
-        records_per_second=list(seen.records),
-        peak=max(utilizations(seen, rules)),
+        bytes_per_second=list(observation.bytes),
+        records_per_second=list(observation.records),
+        peak=max(utilizations(observation, rules)),
         groups=[
             schemas.AutoscaleGroup(
                 group=group, lag=list(load.lag), read_per_second=list(load.read), members=load.members
             )
-            for group, load in sorted(seen.groups.items())
+            for group, load in sorted(observation.groups.items())
         ],
     )

@@ -55,9 +55,9 @@ def simulate(rules: Rules, load: Sequence[LoadPoint], initial: int, count: int, 
     changes: list[ChangeEntry] = []
     above, held = 0.0, defaultdict[str, float](float)
     for point in _moments(load, interval):
-        seen = replace(_observation(point, initial, count), seconds=interval)
-        decision, state = decide(rules, seen, state, point.at)
-        peak = max(utilizations(seen, rules))
+        observation = replace(_observation(point, initial, count), seconds=interval)
+        decision, state = decide(rules, observation, state, point.at)
+        peak = max(utilizations(observation, rules))
         moments.append(Moment(point, count, peak, decision))
         above += interval if peak > 1 else 0.0
         if decision.held_by is not None:

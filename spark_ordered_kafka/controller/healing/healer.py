@@ -50,7 +50,7 @@ class _View:
     """The newest observation of this process, and what was decided."""
 
     at: float
-    seen: Observation
+    observation: Observation
     findings: tuple[Finding, ...]
     proposals: tuple[Proposal, ...]
 
@@ -102,7 +102,7 @@ class Healer:
             at, brokers, proposals = None, [], []
         else:
             at, findings = newest.at, [view(schemas.HealingFinding, one) for one in newest.findings]
-            brokers = [broker_view(one) for one in newest.seen.brokers]
+            brokers = [broker_view(one) for one in newest.observation.brokers]
             proposals = [view(schemas.HealingProposal, one) for one in newest.proposals]
         return schemas.HealingView(
             mode=self.rules.mode,
@@ -137,15 +137,15 @@ class Healer:
         self._sample = sample = self.sampler.sample(self._sample)
         # After each part, so that a later one that fails does not make it be told of again.
         record = self._write(self._follow(record))
-        seen = Observation(sample.brokers, sample.displaced, self._under_way(record, sample))
+        observation = Observation(sample.brokers, sample.displaced, self._under_way(record, sample))
         if stop.is_set():
             return
         now = self.clock()
-        findings, proposals, state = decide(self.rules, seen, self._state, now)
+        findings, proposals, state = decide(self.rules, observation, self._state, now)
         self._report(findings, state, now)
         self._state = state
         with self._lock:
-            self._newest = _View(now, seen, findings, proposals)
+            self._newest = _View(now, observation, findings, proposals)
         try:
             record = self._write(self._withdraw(record, proposals, now))
             for proposal in proposals:

@@ -33,7 +33,7 @@ class Directory:
 
 
 @dataclass(frozen=True)
-class BrokerSeen:
+class ObservedBroker:
     """``hosted`` replicas; partitions that it leads, and that it would lead by the order of replicas (``preferred``).
 
     ``write_rate``: bytes per second that are written to the partitions which it leads, None until it is known.
@@ -69,7 +69,7 @@ class Observation:
     ``under_way``: what is being changed or waits for a review, in words; None: nothing.
     """
 
-    brokers: tuple[BrokerSeen, ...]
+    brokers: tuple[ObservedBroker, ...]
     displaced: int = 0
     under_way: str | None = None
 
@@ -103,27 +103,27 @@ class Condition:
     brokers: tuple[int, ...] = ()
 
 
-def conditions(rules: Rules, seen: Observation, margin: float = 1.0) -> dict[Key, Condition]:
+def conditions(rules: Rules, observation: Observation, margin: float = 1.0) -> dict[Key, Condition]:
     """All conditions, by key. Differences and shares count from ``margin`` times the settings on."""
     found = [
-        *_away(seen),
-        *_offline(seen),
-        *_leaders(rules, seen, margin),
-        *_log_dirs(rules, seen, margin),
-        *_disks(rules, seen, margin),
+        *_away(observation),
+        *_offline(observation),
+        *_leaders(rules, observation, margin),
+        *_log_dirs(rules, observation, margin),
+        *_disks(rules, observation, margin),
     ]
     return {one.key: one for one in found}
 
 
-def _away(seen: Observation) -> Iterator[Condition]:
-    for one in seen.brokers:
-        if one.id in seen.away:
+def _away(observation: Observation) -> Iterator[Condition]:
+    for one in observation.brokers:
+        if one.id in observation.away:
             reason = f"broker {one.id} is away, with {_counted(one.hosted, 'replica')}"
             yield Condition(("broker_away", str(one.id)), reason, "drain", (one.id,))
 
 
-def _offline(seen: Observation) -> Iterator[Condition]:
-    for one in seen.brokers:
+def _offline(observation: Observation) -> Iterator[Condition]:
+    for one in observation.brokers:
         for directory in one.directories or () if one.alive else ():
             if not directory.online:
                 reason = f"log directory {directory.path} of broker {one.id} is offline"
@@ -131,16 +131,16 @@ def _offline(seen: Observation) -> Iterator[Condition]:
                 yield Condition(key, reason, "replace_replicas", (one.id,))
 
 
-def _leaders(rules: Rules, seen: Observation, margin: float) -> Iterator[Condition]:
-    alive = [one for one in seen.brokers if one.alive]
+def _leaders(rules: Rules, observation: Observation, margin: float) -> Iterator[Condition]:
+    alive = [one for one in observation.brokers if one.alive]
     limit = margin * rules.leader_difference
     led = _difference([one.leaders for one in alive])
     if led > limit and _apart([one.leaders for one in alive]) >= 2:
         counts = ", ".join(f"{one.id}: {one.leaders}" for one in _extremes(alive, "leaders"))
         reason = f"leaders by broker differ by {_percent(led)} of the mean ({counts})"
         preferred = _difference([one.preferred for one in alive])
-        if seen.displaced and preferred < led:
-            reason = f"{reason}; {seen.displaced} partitions are not led by their preferred replica"
+        if observation.displaced and preferred < led:
+            reason = f"{reason}; {observation.displaced} partitions are not led by their preferred replica"
             yield Condition(("leaders_uneven", ""), reason, "elect_leaders")
         else:
             yield Condition(("leaders_uneven", ""), reason, "balance_leaders")
@@ -154,12 +154,12 @@ def _leaders(rules: Rules, seen: Observation, margin: float) -> Iterator[Conditi
             reason = (
                 f"what is written to leaders differs by {_percent(written)} of the mean by broker ({shown})"
             )
-            action: HealingAction = "elect_leaders" if seen.displaced else "balance_leaders"
+            action: HealingAction = "elect_leaders" if observation.displaced else "balance_leaders"
             yield Condition(("leader_bytes_uneven", ""), reason, action)
 
 
-def _log_dirs(rules: Rules, seen: Observation, margin: float) -> Iterator[Condition]:
-    for one in seen.brokers:
+def _log_dirs(rules: Rules, observation: Observation, margin: float) -> Iterator[Condition]:
+    for one in observation.brokers:
         known = [d for d in one.directories or () if one.alive and d.online and d.total and not d.cordoned]
         shares = {d.path: d.used / (d.total or 1) for d in known}
         if shares and max(shares.values()) - min(shares.values()) > margin * rules.disk_difference:
@@ -171,8 +171,10 @@ def _log_dirs(rules: Rules, seen: Observation, margin: float) -> Iterator[Condit
             yield Condition(("log_dirs_uneven", str(one.id)), reason, "balance_log_dirs", (one.id,))
 
 
-def _disks(rules: Rules, seen: Observation, margin: float) -> Iterator[Condition]:
-    shares = {one.id: share for one in seen.brokers if one.alive and (share := one.kafka_share) is not None}
+def _disks(rules: Rules, observation: Observation, margin: float) -> Iterator[Condition]:
+    shares = {
+        one.id: share for one in observation.brokers if one.alive and (share := one.kafka_share) is not None
+    }
     if shares and max(shares.values()) - min(shares.values()) > margin * rules.disk_difference:
         fullest, emptiest = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
         reason = (
@@ -180,7 +182,7 @@ def _disks(rules: Rules, seen: Observation, margin: float) -> Iterator[Condition
             f"those of broker {emptiest}"
         )
         yield Condition(("disks_uneven", ""), reason, "balance")
-    for one in seen.brokers:
+    for one in observation.brokers:
         share = one.disk_share
         if one.alive and share is not None and share > margin * rules.disk_share:
             least = min(shares.values(), default=0.0)
@@ -201,7 +203,7 @@ def _apart(values: Sequence[float]) -> float:
     return max(values, default=0) - min(values, default=0)
 
 
-def _extremes(brokers: Sequence[BrokerSeen], name: str) -> list[BrokerSeen]:
+def _extremes(brokers: Sequence[ObservedBroker], name: str) -> list[ObservedBroker]:
     ordered = sorted(brokers, key=lambda one: (-(getattr(one, name) or 0), one.id))
     return [ordered[0], ordered[-1]]
 

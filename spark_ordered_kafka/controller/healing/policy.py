@@ -89,7 +89,7 @@ def longest_gap(rules: Rules) -> float:
 
 
 def decide(
-    rules: Rules, seen: Observation, state: State, now: float
+    rules: Rules, observation: Observation, state: State, now: float
 ) -> tuple[tuple[Finding, ...], tuple[Proposal, ...], State]:
     """What ``rules`` say to an observation at ``now``, in seconds since the epoch, and the state for the next one.
 
@@ -98,7 +98,7 @@ def decide(
     gap = longest_gap(rules)
     if now - state.observed_at > gap:
         state = replace(state, since={})  # what was away may have returned, and be restarting now (D-369)
-    found, since = _timed(rules, seen, state, now)
+    found, since = _timed(rules, observation, state, now)
     # Not at each look, which would write a znode (D-296).
     fresh = state.since and 0 <= now - state.observed_at < gap / 2
     state = State(
@@ -108,19 +108,19 @@ def decide(
         {action: at for action, at in state.tried.items() if at > now - DAY},
     )
     findings = tuple(Finding(*key, since[key], one.reason) for key, one in found.items())
-    return findings, _proposals(rules, seen, state, found, now), state
+    return findings, _proposals(rules, observation, state, found, now), state
 
 
 def _timed(
-    rules: Rules, seen: Observation, state: State, now: float
+    rules: Rules, observation: Observation, state: State, now: float
 ) -> tuple[dict[Key, Condition], dict[Key, float]]:
     """The conditions, with hysteresis, and since when each has lasted."""
-    found = conditions(rules, seen)
-    for key, one in conditions(rules, seen, _CLEARED).items():
+    found = conditions(rules, observation)
+    for key, one in conditions(rules, observation, _CLEARED).items():
         if key in state.since:
             found.setdefault(key, one)
     since = {key: state.since.get(key, now) for key in found}
-    silent = {str(broker) for broker in seen.silent}
+    silent = {str(broker) for broker in observation.silent}
     for key, at in state.since.items():
         if key not in since and key[1].partition(" ")[0] in silent:
             since[key] = at  # a broker that does not answer may have it still
@@ -128,7 +128,7 @@ def _timed(
 
 
 def _proposals(
-    rules: Rules, seen: Observation, state: State, found: Mapping[Key, Condition], now: float
+    rules: Rules, observation: Observation, state: State, found: Mapping[Key, Condition], now: float
 ) -> tuple[Proposal, ...]:
     lasting = [one for key, one in found.items() if now - state.since[key] >= _after(rules, key[0])]
     proposals: list[Proposal] = []
@@ -138,7 +138,7 @@ def _proposals(
             brokers = {broker for one in own for broker in one.brokers} if action != "balance" else set()
             wanted = Proposal(action, tuple(sorted(brokers)), "; ".join(one.reason for one in own))
             began = min(state.since[one.key] for one in own)
-            wanted = _held(rules, seen, state, wanted, began, now)
+            wanted = _held(rules, observation, state, wanted, began, now)
             if wanted.due and any(one.due for one in proposals):
                 wanted = _because(wanted, "one_at_a_time", "another proposal comes first")
             proposals.append(wanted)
@@ -153,10 +153,10 @@ def _after(rules: Rules, kind: HealingKind) -> float:
 
 
 def _held(
-    rules: Rules, seen: Observation, state: State, wanted: Proposal, began: float, now: float
+    rules: Rules, observation: Observation, state: State, wanted: Proposal, began: float, now: float
 ) -> Proposal:
     """``wanted``, whose finding began at ``began``, or held back by the first rule that forbids it now."""
-    ill = sorted({*seen.away, *seen.failed})
+    ill = sorted({*observation.away, *observation.failed})
     if wanted.action in _REPAIRS and len(ill) > rules.max_brokers:
         shown = ", ".join(map(str, ill))
         return _because(
@@ -169,8 +169,8 @@ def _held(
         return _because(
             wanted, "unhealthy", "brokers that are away or have failed log directories come first"
         )
-    if seen.under_way is not None:
-        return _because(wanted, "under_way", seen.under_way)
+    if observation.under_way is not None:
+        return _because(wanted, "under_way", observation.under_way)
     times = [one.at for one in state.requests if one.action == wanted.action]
     latest = max(
         [*times, *([state.tried[wanted.action]] if wanted.action in state.tried else [])], default=None

@@ -6,7 +6,7 @@ from typing import cast
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingKind
-from spark_ordered_kafka.controller.healing.observation import BrokerSeen
+from spark_ordered_kafka.controller.healing.observation import ObservedBroker
 from spark_ordered_kafka.controller.healing.policy import State
 from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.healing import ConditionEntry, HealingRecord
@@ -37,10 +37,10 @@ def stored(record: HealingRecord, state: State) -> HealingRecord:
     )
 
 
-def broker_view(seen: BrokerSeen) -> schemas.HealingBroker:
+def broker_view(broker: ObservedBroker) -> schemas.HealingBroker:
     """A broker as the API shows it."""
     log_dirs = None
-    if seen.directories is not None:
+    if broker.directories is not None:
         log_dirs = [
             view(
                 schemas.HealingDirectory,
@@ -49,6 +49,6 @@ def broker_view(seen: BrokerSeen) -> schemas.HealingBroker:
                 free_bytes=one.free,
                 total_bytes=one.total,
             )
-            for one in seen.directories
+            for one in broker.directories
         ]
-    return view(schemas.HealingBroker, seen, broker=seen.id, log_dirs=log_dirs)
+    return view(schemas.HealingBroker, broker, broker=broker.id, log_dirs=log_dirs)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_ordered_kafka.controller.healing.observation import BrokerSeen, Directory
+from spark_ordered_kafka.controller.healing.observation import Directory, ObservedBroker
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
@@ -32,7 +32,7 @@ class Sample:
     """
 
     at: float
-    brokers: tuple[BrokerSeen, ...]
+    brokers: tuple[ObservedBroker, ...]
     displaced: int
     ongoing: int
     leaders: Mapping[PartitionId, int] = field(default_factory=dict)
@@ -72,14 +72,14 @@ def sample_of(
     leaders = {(topic, row.partition): row.leader for topic, row in rows if row.leader >= 0}
     held = local_replicas(answers)
     sizes = {
-        place: found.size
-        for place, leader in leaders.items()
-        if (found := held.get((*place, leader))) is not None and found.path is not None
+        tp: found.size
+        for tp, leader in leaders.items()
+        if (found := held.get((*tp, leader))) is not None and found.path is not None
     }
     rates = _rates(at, leaders, sizes, before)
     written: dict[int, list[float]] = defaultdict(list)
-    for place, rate in rates.items():
-        written[leaders[place]].append(rate)
+    for tp, rate in rates.items():
+        written[leaders[tp]].append(rate)
     hosted = Counter(broker for _, row in rows for broker in row.replicas)
     led = Counter(leaders.values())
     preferred = Counter(row.replicas[0] for _, row in rows)
@@ -89,7 +89,7 @@ def sample_of(
         for broker, found in directories.items()
     }
     brokers = tuple(
-        BrokerSeen(
+        ObservedBroker(
             broker,
             alive=broker in alive,
             hosted=hosted[broker],
@@ -118,15 +118,15 @@ def _rates(
     if before is None or at <= before.at:
         return {}
     rates = {}
-    for place, leader in leaders.items():
-        known, size, old = before.rates.get(place), sizes.get(place), before.sizes.get(place)
-        if before.leaders.get(place) != leader or size is None or old is None:
+    for tp, leader in leaders.items():
+        known, size, old = before.rates.get(tp), sizes.get(tp), before.sizes.get(tp)
+        if before.leaders.get(tp) != leader or size is None or old is None:
             rate = known
         else:
             grown = (size - old) / (at - before.at)
             rate = known if grown < 0 else grown if known is None else known + _WEIGHT * (grown - known)
         if rate is not None:
-            rates[place] = rate
+            rates[tp] = rate
     return rates
 
 

@@ -49,7 +49,7 @@ class Move(BaseModel):
     copied: dict[int, tuple[int, int]] = Field(default_factory=dict)
 
     @property
-    def place(self) -> tuple[str, int]:
+    def tp(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.topic, self.partition
 

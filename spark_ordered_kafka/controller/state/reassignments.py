@@ -160,7 +160,7 @@ class ReassignmentStore:
     def pending(self) -> dict[PartitionId, tuple[int, Move]]:
         """Moves that have not ended: partition -> request id and move."""
         return {
-            move.place: (record.request_id, move)
+            move.tp: (record.request_id, move)
             for record, moves in self.active()
             for move in moves.moves
             if move.state not in ENDED

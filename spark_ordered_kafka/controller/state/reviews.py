@@ -285,6 +285,6 @@ def _outdated(records: dict[int, ReviewRecord], now: float) -> list[int]:
     oldest = sorted(over, key=lambda review_id: over[review_id])
     return [
         review_id
-        for place, review_id in enumerate(oldest)
-        if now - over[review_id] > _KEPT or len(oldest) - place > _MAX_KEPT
+        for index, review_id in enumerate(oldest)
+        if now - over[review_id] > _KEPT or len(oldest) - index > _MAX_KEPT
     ]

@@ -41,14 +41,14 @@ class Story:
         self.failures: list[Failure] = []
         self.look: frozenset[str] = frozenset()
         for move in moves:
-            self.shows(move.before, place=move.place)
+            self.shows(move.before, tp=move.tp)
 
     def shows(
         self,
         replicas: tuple[int, ...],
         isr: tuple[int, ...] | None = None,
         *,
-        place: PartitionId = P0,
+        tp: PartitionId = P0,
         leader: int | None = None,
         at: float | None = None,
         topic_id: str = "id",
@@ -56,23 +56,23 @@ class Story:
         """What the next look shows of a partition, as of then unless ``at`` says else."""
         first = replicas[0] if leader is None else leader
         isr = replicas if isr is None else isr
-        self.partitions[place] = Partition(at or 0.0, topic_id, first, replicas, isr)
+        self.partitions[tp] = Partition(at or 0.0, topic_id, first, replicas, isr)
         if at is None:
-            self.fresh.add(place)
+            self.fresh.add(tp)
 
     def tick(
         self, answers: Mapping[type, OrderedKafkaError] | None = None, seconds: float = 1.0
     ) -> list[Instruction]:
         """Look, act, and be answered; the instructions."""
         self.now += seconds
-        for place in self.fresh:
-            shown = self.partitions[place]
+        for tp in self.fresh:
+            shown = self.partitions[tp]
             assert shown is not None
-            self.partitions[place] = replace(shown, at=self.now + 0.1)
+            self.partitions[tp] = replace(shown, at=self.now + 0.1)
         self.fresh.clear()
-        ongoing = {place: Reassignment(target, (), ()) for place, target in self.ongoing.items()}
-        seen = ClusterState(self.now, self.alive, ongoing, dict(self.partitions), self.directories)
-        advance = machine.advance(self.tasks, self.memory, seen, self.limits)
+        ongoing = {tp: Reassignment(target, (), ()) for tp, target in self.ongoing.items()}
+        cluster = ClusterState(self.now, self.alive, ongoing, dict(self.partitions), self.directories)
+        advance = machine.advance(self.tasks, self.memory, cluster, self.limits)
         validate_advance(self.tasks, advance)
         self.failures += advance.failures
         self.intents, self.look = advance.intents, advance.look
@@ -89,13 +89,13 @@ class Story:
         """Let Kafka be at all moves that there is room for."""
         for instruction in self.tick(seconds=seconds):
             if isinstance(instruction, Start):
-                self.ongoing[instruction.place] = instruction.replicas
+                self.ongoing[instruction.tp] = instruction.replicas
 
     def cancel(self) -> None:
         self.tasks = tuple(replace(task, cancelling=True) for task in self.tasks)
 
-    def move(self, place: PartitionId = P0) -> Move:
-        return self.tasks[0].moves[place]
+    def move(self, tp: PartitionId = P0) -> Move:
+        return self.tasks[0].moves[tp]
 
     @property
     def states(self) -> list[str]:

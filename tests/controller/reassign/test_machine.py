@@ -123,13 +123,13 @@ def waited_for_long() -> Story:
 @pytest.mark.parametrize("shown", [(1, 2), (2, 1), (3, 2)])
 def test_a_move_that_waited_for_long_begins_when_its_topic_is_described_again(shown: tuple[int, ...]) -> None:
     story = waited_for_long()
-    story.shows(shown, place=("z", 0))
+    story.shows(shown, tp=("z", 0))
     assert story.tick() == [Start(("z", 0), (3, 2))]
 
 
 def test_a_move_that_waited_for_long_is_not_begun_on_another_topic_of_the_name() -> None:
     story = waited_for_long()
-    story.shows((1, 2, 4), place=("z", 0), topic_id="another")
+    story.shows((1, 2, 4), tp=("z", 0), topic_id="another")
     assert story.tick() == []
     assert story.move(("z", 0)).error_message == "topic 'z' was deleted and replaced"
     assert story.states[1] == "failed"
@@ -139,7 +139,7 @@ def test_a_move_that_waited_takes_back_no_replicas_that_somebody_else_has_added(
     story = waited_for_long()
     for _ in range(6):
         assert story.states[1] == "waiting", "the broker that describes it may be behind"
-        story.shows((1, 2, 4), place=("z", 0))
+        story.shows((1, 2, 4), tp=("z", 0))
         assert story.tick() == []
     assert story.move(("z", 0)).error_message == "somebody else has changed its replicas meanwhile"
     assert story.states[1] == "failed"
@@ -148,7 +148,7 @@ def test_a_move_that_waited_takes_back_no_replicas_that_somebody_else_has_added(
 def test_a_broker_whose_metadata_is_behind_does_not_end_a_move() -> None:
     story = waited_for_long()
     for shown in ((1, 4), (1, 2)):
-        story.shows(shown, place=("z", 0))
+        story.shows(shown, tp=("z", 0))
         asked = story.tick()
     assert asked == [Start(("z", 0), (3, 2))]
 
@@ -157,7 +157,7 @@ def test_no_later_move_overtakes_one_that_is_described_first() -> None:
     names = ("x", "y", "z")
     story = Story(*[Move(topic=t, partition=0, topic_id="id", before=(1,), after=(2,)) for t in names])
     for name in names:
-        story.shows((1,), place=(name, 0), at=story.now - 60)
+        story.shows((1,), tp=(name, 0), at=story.now - 60)
     story.fresh.clear()
     assert story.tick() == []
     assert story.look == {"x", "y"}, "broker 1 sends two"
@@ -165,8 +165,8 @@ def test_no_later_move_overtakes_one_that_is_described_first() -> None:
 
 def test_a_request_that_is_held_begins_nothing() -> None:
     story = Story(a_move((1,), (2,)))
-    seen = ClusterState(1.0, {1, 2}, {}, story.partitions)
-    advance = machine.advance(story.tasks, Memory(), seen, LIMITS, held=[1])
+    cluster = ClusterState(1.0, {1, 2}, {}, story.partitions)
+    advance = machine.advance(story.tasks, Memory(), cluster, LIMITS, held=[1])
     assert (advance.instructions, advance.tasks[0].waiting) == ((), (P0,))
 
 
@@ -214,7 +214,7 @@ def test_what_kafka_did_while_nobody_led_is_done_for_whoever_cancels_it() -> Non
     story = Story(*asked, a_move((1,), (2,), 3))
     # They take all places of broker 2.
     story.ongoing = {("t", 0): (2,), ("t", 1): (2,)}
-    story.shows((2,), place=("t", 2))
+    story.shows((2,), tp=("t", 2))
     assert story.tick() == []
     story.cancel()
     assert story.tick() == [Withdraw(("t", 0)), Withdraw(("t", 1))]

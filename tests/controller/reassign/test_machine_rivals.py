@@ -65,10 +65,10 @@ def test_of_two_requests_that_wait_the_later_one_begins() -> None:
 
 def test_all_moves_of_a_large_request_are_replaced_at_once() -> None:
     """A list that is searched for each move would take minutes for 10,000."""
-    places = range(3_000)
+    numbers = range(3_000)
 
     def moves(path: str) -> list[Move]:
-        return [placed(path, partition=p) for p in places]
+        return [placed(path, partition=p) for p in numbers]
 
     story = Story(*moves("/b"))
     story.tick()

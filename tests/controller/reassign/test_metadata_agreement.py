@@ -38,8 +38,8 @@ class Told:
         self.agreeing = agreeing
         self.questions = 0
 
-    def moved(self, places: Collection[PartitionId]) -> Mapping[PartitionId, Move]:
-        return {place: move for place, move in self.done.items() if place in places}
+    def moved(self, tps: Collection[PartitionId]) -> Mapping[PartitionId, Move]:
+        return {tp: move for tp, move in self.done.items() if tp in tps}
 
     def agree(self, known: Known, names: Collection[str]) -> bool:
         self.questions += 1

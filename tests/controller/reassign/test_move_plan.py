@@ -62,13 +62,13 @@ def earlier(*paths: str | None, request_id: int = 7, partition: int = 0, **field
 
 
 def planned(*rows: ReplicaLogDir, pending: tuple[Pending, ...] = (), **more: Any) -> Plan:
-    by_place = {one.move.place: one for one in pending}
+    by_place = {one.move.tp: one for one in pending}
     return plan(rows, more.get("refused", {}), known(more.get("futures")), by_place, more.get("ongoing", ()))
 
 
 def test_the_replicas_of_a_partition_are_one_move_and_go_back_by_a_rollback() -> None:
     found = planned(row(3, "/b"), row(1, "/c"), row(2, "/b", 1))
-    assert [(move.place, move.before, move.after, move.after_log_dirs) for move in found.moves] == [
+    assert [(move.tp, move.before, move.after, move.after_log_dirs) for move in found.moves] == [
         (P0, BROKERS, BROKERS, ("/c", None, "/b")),
         (P1, BROKERS, BROKERS, (None, "/b", None)),
     ]
@@ -80,7 +80,7 @@ def test_the_replicas_of_a_partition_are_one_move_and_go_back_by_a_rollback() ->
 def test_what_is_in_place_needs_no_move_unless_it_is_being_copied_away() -> None:
     assert planned(row(1, "/a")) == Plan([], {})
     (move,) = planned(row(1, "/a"), row(2, "/a", 1), futures={(1, 2): "/c"}).moves
-    assert (move.place, move.placements, move.receiving) == (P1, {2: "/a"}, ())
+    assert (move.tp, move.placements, move.receiving) == (P1, {2: "/a"}, ())
 
 
 def test_the_same_again_is_the_request_that_does_it() -> None:

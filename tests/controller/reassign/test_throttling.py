@@ -113,7 +113,7 @@ def test_what_waits_for_long_is_not_listed_yet() -> None:
     )
     listed = wishes[Key("topic", "t", LEADER_REPLICAS)]
     assert isinstance(listed, Replicas)
-    assert listed.places == {(partition, 1) for partition in (*range(1200), 1299)}
+    assert listed.replicas == {(partition, 1) for partition in (*range(1200), 1299)}
     assert wishes[broker(3, FOLLOWER_RATE)] == Rate(5)
 
 

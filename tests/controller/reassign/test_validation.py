@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.reassign.requests.validation import (
     Validated,
     moved_since,
     overloaded,
-    shown_places,
+    shown_partitions,
     undone,
     validate,
 )
@@ -137,7 +137,7 @@ class TestTogether:
         found = validate([row(0, [1, 3]), row(1, [1, 3]), row(0, [1, 3])], known())
         assert codes(found) == {0: "INVALID_REQUEST", 2: "INVALID_REQUEST"}
         assert "t-0 is named 2 times" in found.refused[2].message
-        assert [move.place for move in found.moves] == [("t", 1)]
+        assert [move.tp for move in found.moves] == [("t", 1)]
 
     def test_a_request_that_changes_nothing(self) -> None:
         found = validate([row(0, [1, 2]), row(1, [1, 2], ["/b", "any"])], known())
@@ -174,7 +174,7 @@ class TestTogether:
         found = validate([row(0, [1, 3]), row(1, [1, 3])], known(ongoing=ongoing), additional=True)
         assert codes(found) == {1: "REASSIGNMENT_IN_PROGRESS"}
         assert "t-1 is being reassigned: adding [3], removing []" in found.refused[1].message
-        assert [move.place for move in found.moves] == [("t", 0)]
+        assert [move.tp for move in found.moves] == [("t", 0)]
 
     def test_a_move_between_log_directories_names_them(self) -> None:
         ongoing = {
@@ -266,7 +266,7 @@ class TestUndoing:
         assert rows == [row(0, [1, 2]), row(1, [1, 2])]
         assert moved_since(moves, now, rows) == [("t", 0)]
         assert moved_since(moves, now, rows[1:]) == []
-        assert shown_places([("t", p) for p in range(22)]).endswith("t-19 and 2 more")
+        assert shown_partitions([("t", p) for p in range(22)]).endswith("t-19 and 2 more")
 
     def test_what_was_not_moved_and_somebody_else_moved_since_is_left_alone(self) -> None:
         moves = self.moved(row(0, [3, 1]), row(1, [3, 2]))

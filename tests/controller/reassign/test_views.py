@@ -48,7 +48,7 @@ def test_rows_of_a_move_that_is_gone_are_not_those_of_another_one() -> None:
 )
 def test_how_a_request_ends_that_was_to_be_cancelled(states: tuple[str, ...], told: str) -> None:
     record = updated(RECORD, state="cancelling")
-    moves = [move(place, state=state) for place, state in enumerate(states)]
+    moves = [move(number, state=state) for number, state in enumerate(states)]
     assert ended_record(record, moves, 9.0, []).state == told
 
 

@@ -111,10 +111,10 @@ def _is_same(origin: str, host: str, scheme: str) -> bool:
         return False
     if parts.scheme not in _DEFAULT_PORTS or (scheme == "https" and parts.scheme == "http"):
         return False
-    authority = _place(parts.netloc, parts.scheme)
-    return authority is not None and authority == _place(host, parts.scheme)
+    authority = _host_and_port(parts.netloc, parts.scheme)
+    return authority is not None and authority == _host_and_port(host, parts.scheme)
 
 
-def _place(authority: str, scheme: str) -> tuple[str, str] | None:
+def _host_and_port(authority: str, scheme: str) -> tuple[str, str] | None:
     found = _AUTHORITY.fullmatch(authority)
     return None if found is None else (host_name(found["name"]), found["port"] or _DEFAULT_PORTS[scheme])

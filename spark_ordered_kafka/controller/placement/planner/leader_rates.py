@@ -99,8 +99,8 @@ def _best(
     for given in led[source, target]:
         if alone:
             found.append((rate[given], given, None))
-        place = bisect_left(back, (rate[given] - between / 2, -1))
-        found += [(rate[given] - one, given, q) for one, q in back[max(0, place - 1) : place + 1]]
+        index = bisect_left(back, (rate[given] - between / 2, -1))
+        found += [(rate[given] - one, given, q) for one, q in back[max(0, index - 1) : index + 1]]
     # Above rounding errors, so that no exchange is undone.
     least = 1e-9 * max(1.0, between)
     good = [one for one in found if least < one[0] < between - least]

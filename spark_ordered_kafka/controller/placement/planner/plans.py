@@ -116,8 +116,8 @@ def _plan_log_dirs(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:
         return log_dirs.empty(snapshot, brokers[0], goal.log_dirs or ())
     placed: log_dirs.Placements = {}
     for broker in brokers:
-        for place, paths in log_dirs.balance(snapshot, broker).items():
-            placed.setdefault(place, {}).update(paths)
+        for tp, paths in log_dirs.balance(snapshot, broker).items():
+            placed.setdefault(tp, {}).update(paths)
     return placed
 
 

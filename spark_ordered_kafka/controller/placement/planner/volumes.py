@@ -22,11 +22,11 @@ def shares(volumes: Mapping[_KeyT, int | None]) -> dict[_KeyT, float]:
     return {key: (volume or 0) * len(known) / sum(known) for key, volume in volumes.items()}
 
 
-def attainable_mean(total: int, sizes: Iterable[int], places: int) -> float:
-    """What each of so many brokers or log directories can have of ``total`` bytes: the mean, without replicas of such ``sizes``
-    that are larger than it, and as many places. Nobody can have a part of them (D-396)."""
-    left = places
-    for size in nlargest(places - 1, sizes):
+def attainable_mean(total: int, sizes: Iterable[int], brokers: int) -> float:
+    """What each of so many ``brokers``, or log directories, can have of ``total`` bytes: the mean, without replicas of such ``sizes``
+    that are larger than it, and as many brokers: no broker can have a part of them (D-396)."""
+    left = brokers
+    for size in nlargest(brokers - 1, sizes):
         if size * left <= total:
             break
         total -= size

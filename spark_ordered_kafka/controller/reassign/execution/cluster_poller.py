@@ -56,7 +56,7 @@ class Measurement:
     """Log directories, and the partitions that were asked for."""
 
     directories: Directories
-    places: frozenset[PartitionId]
+    tps: frozenset[PartitionId]
 
 
 class ClusterPoller:
@@ -106,14 +106,14 @@ class ClusterPoller:
         alive = {broker.id for broker in self._admin.brokers()}
         self._describe(tasks, ongoing, wanted, at)
         news = self._measure(tasks, alive, at)
-        seen = ClusterState(
+        cluster = ClusterState(
             at=at,
             alive=alive,
             ongoing=ongoing,
             partitions=self._partitions,
             directories=self._measured.directories,
         )
-        return seen, news
+        return cluster, news
 
     def measure_now(self, wanted: Mapping[int, Collection[PartitionId]]) -> Directories:
         """Log directories of brokers, with these partitions of each; waits for the answers."""
@@ -128,17 +128,15 @@ class ClusterPoller:
         wanted: Collection[str],
         at: float,
     ) -> None:
-        present = {place[0] for task in tasks for place in (*task.active, *task.waiting)}
+        present = {tp[0] for task in tasks for tp in (*task.active, *task.waiting)}
         unknown = present - self._known
         topics = unknown | (present & set(wanted))
         for task in tasks:
             topics.update(
-                place[0]
-                for place in task.active
-                if place not in ongoing and task.moves[place].state != "placing"
+                tp[0] for tp in task.active if tp not in ongoing and task.moves[tp].state != "placing"
             )
             if at >= self._next_refresh:
-                topics.update(place[0] for place in task.active)
+                topics.update(tp[0] for tp in task.active)
         # Topics that were never described do not wait.
         if not topics or (at < self._rested and not unknown):
             return
@@ -147,11 +145,11 @@ class ClusterPoller:
         self._rested = self._clock() + _REST * (time.monotonic() - began)
         if at >= self._next_refresh:
             self._next_refresh = at + _DESCRIBE_INTERVAL
-        partitions = {place: row for place, row in self._partitions.items() if place[0] in present}
+        partitions = {tp: row for tp, row in self._partitions.items() if tp[0] in present}
         for task in tasks:
-            for place in (*task.active, *task.waiting):
-                if place[0] in topics:
-                    partitions[place] = _partition(found.get(place[0]), place[1], asked_at)
+            for tp in (*task.active, *task.waiting):
+                if tp[0] in topics:
+                    partitions[tp] = _partition(found.get(tp[0]), tp[1], asked_at)
         self._partitions, self._known = partitions, (self._known | topics) & present
 
     # -- log directories ----------------------------------------------------------------------------------------
@@ -167,7 +165,7 @@ class ClusterPoller:
         survey = at >= self._next_survey
         wanted = self._wanted(tasks, alive, survey)
         if wanted:
-            placing = any(task.moves[place].placements for task in tasks for place in task.active)
+            placing = any(task.moves[tp].placements for task in tasks for tp in task.active)
             interval = _PLACING_INTERVAL if placing else _MEASURE_INTERVAL
             if survey:
                 self._next_survey = at + _SURVEY_INTERVAL
@@ -188,14 +186,14 @@ class ClusterPoller:
         """Broker -> partitions to ask for: brokers that receive, and leaders, whose bytes are the totals."""
         wanted: dict[int, set[PartitionId]] = defaultdict(set)
         for task in tasks:
-            for place in (*task.active, *task.waiting) if survey else task.active:
-                receiving = task.receiving[place]
-                if not receiving and not task.moves[place].placements:
+            for tp in (*task.active, *task.waiting) if survey else task.active:
+                receiving = task.receiving[tp]
+                if not receiving and not task.moves[tp].placements:
                     continue
-                partition = self._partitions.get(place)
+                partition = self._partitions.get(tp)
                 leader = NO_LEADER if partition is None else partition.leader
-                for broker in {*receiving, leader, *task.moves[place].placements} & set(alive):
-                    wanted[broker].add(place)
+                for broker in {*receiving, leader, *task.moves[tp].placements} & set(alive):
+                    wanted[broker].add(tp)
         return wanted
 
     def _ask(self, wanted: Mapping[int, Collection[PartitionId]], interval: float) -> Measurement:
@@ -203,15 +201,15 @@ class ClusterPoller:
         try:
             answers = self._log_dirs.describe_each(
                 {
-                    broker: by_topic(sorted(places)) if len(places) <= _MAX_NAMED else None
-                    for broker, places in wanted.items()
+                    broker: by_topic(sorted(tps)) if len(tps) <= _MAX_NAMED else None
+                    for broker, tps in wanted.items()
                 }
             )
         finally:
             took = time.monotonic() - began
             self._next_measurement = self._clock() + max(interval - took, _REST * took)
-        places = frozenset(place for asked in wanted.values() for place in asked)
-        return Measurement(_directories(at, answers, places), places)
+        tps = frozenset(tp for asked in wanted.values() for tp in asked)
+        return Measurement(_directories(at, answers, tps), tps)
 
 
 def _partition(topic: TopicDescription | None, partition: int, at: float) -> Partition | None:
@@ -221,7 +219,7 @@ def _partition(topic: TopicDescription | None, partition: int, at: float) -> Par
     return Partition(at, topic.topic_id, row.leader, row.replicas, row.isr)
 
 
-def _directories(at: float, answers: LogDirAnswers, places: Collection[PartitionId]) -> Directories:
+def _directories(at: float, answers: LogDirAnswers, tps: Collection[PartitionId]) -> Directories:
     offline: dict[int, frozenset[str]] = {}
     answered = set()
     for broker, answer in answers.items():
@@ -230,4 +228,4 @@ def _directories(at: float, answers: LogDirAnswers, places: Collection[Partition
             continue
         answered.add(broker)
         offline[broker] = frozenset(one.path for one in answer if not one.online)
-    return Directories(at, frozenset(answered), local_replicas(answers, places), offline)
+    return Directories(at, frozenset(answered), local_replicas(answers, tps), offline)

@@ -40,7 +40,7 @@ def unmeasured_replicas(moves: Iterable[Move]) -> dict[int, set[PartitionId]]:
     found: dict[int, set[PartitionId]] = defaultdict(set)
     for move in moves:
         for broker in unmeasured(move):
-            found[broker].add(move.place)
+            found[broker].add(move.tp)
     return found
 
 
@@ -63,15 +63,15 @@ def _elect(admin: KafkaAdmin, moves: Sequence[Move], timeout: float) -> None:
     """Elect the preferred leaders that are in sync and do not lead already."""
     done = [move for move in moves if move.state == "done"]
     topics = describe(admin, {move.topic for move in done})
-    places = []
+    tps = []
     for move in done:
         topic = topics.get(move.topic)
         if topic is None or move.partition >= len(topic.partitions):
             continue
         row = topic.partitions[move.partition]
         if row.leader != move.after[0] and move.after[0] in row.isr:
-            places.append(move.place)
-    if not places:
+            tps.append(move.tp)
+    if not tps:
         return
-    for (topic_name, partition), error in elect_preferred(admin.requests, places, timeout).items():
+    for (topic_name, partition), error in elect_preferred(admin.requests, tps, timeout).items():
         _log.warning("the preferred leader of %s-%d is not elected: %s", topic_name, partition, error)

@@ -65,13 +65,13 @@ class Job:
     def measured(self, task: Task, state: ClusterState, measurement: Measurement) -> Task:
         """``task``, this request's, with the bytes that its replicas have; updates the rate."""
         changed = {}
-        for place in (*task.active, *task.waiting):
-            if place not in measurement.places:
+        for tp in (*task.active, *task.waiting):
+            if tp not in measurement.tps:
                 continue
-            move = task.moves[place]
-            after = measured(move, state.partitions.get(place), measurement.directories)
+            move = task.moves[tp]
+            after = measured(move, state.partitions.get(tp), measurement.directories)
             if after is not move:
-                changed[place] = after
+                changed[tp] = after
         if changed:
             task = replace(task, moves={**task.moves, **changed})
             self.dirty = True
@@ -87,5 +87,5 @@ def allowed(asks: Iterable[Ask], tasks: Sequence[Task], jobs: Mapping[int, Job])
     return [
         ask
         for ask in asks
-        if ask.request_id not in held or held[ask.request_id].moves[ask.instruction.place].state != "starting"
+        if ask.request_id not in held or held[ask.request_id].moves[ask.instruction.tp].state != "starting"
     ]

@@ -53,8 +53,8 @@ class Actor:
         backs: list[tuple[Ask, Sequence[int] | None]] = []
         for ask in asks:
             match ask.instruction:
-                case MoveToLogDir(place, broker, path) | CancelLogDirMove(place, broker, path):
-                    dirs.append((ask, (*place, broker), path))
+                case MoveToLogDir(tp, broker, path) | CancelLogDirMove(tp, broker, path):
+                    dirs.append((ask, (*tp, broker), path))
                 case Start(_, replicas):
                     starts.append((ask, replicas))
                 case Restore(_, replicas):
@@ -62,19 +62,19 @@ class Actor:
                 case _:
                     backs.append((ask, None))
         outcomes = self._place(dirs)
-        refused = {ask.instruction.place for ask, error in outcomes if forbids_directory(error)}
+        refused = {ask.instruction.tp for ask, error in outcomes if forbids_directory(error)}
         outcomes += self._alter("withdraw", backs)
         return outcomes + self._alter(
-            "start", [row for row in starts if row[0].instruction.place not in refused]
+            "start", [row for row in starts if row[0].instruction.tp not in refused]
         )
 
     def _alter(self, step: str, rows: Sequence[tuple[Ask, Sequence[int] | None]]) -> list[Outcome]:
         if not rows:
             return []
         self._before(step)
-        targets: dict[PartitionId, Sequence[int] | None] = {ask.instruction.place: to for ask, to in rows}
+        targets: dict[PartitionId, Sequence[int] | None] = {ask.instruction.tp: to for ask, to in rows}
         failures = _failures(targets, self._reassignments.alter)
-        return [(ask, failures.get(ask.instruction.place)) for ask, _ in rows]
+        return [(ask, failures.get(ask.instruction.tp)) for ask, _ in rows]
 
     def _place(self, rows: Sequence[tuple[Ask, Replica, str]]) -> list[Outcome]:
         if not rows:

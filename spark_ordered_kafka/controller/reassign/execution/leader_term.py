@@ -162,18 +162,16 @@ class LeaderTerm:
             if self._limited is None or self._limited or self._throttles.unfinished:
                 self._limit()
             return
-        seen, measurement = self._poller.look(self._tasks, self._wanted)
+        cluster, measurement = self._poller.look(self._tasks, self._wanted)
         needs = self._needs()
         if measurement is not None:
-            self._take_in(seen, measurement, needs)
+            self._take_in(cluster, measurement, needs)
         self._limit()
         held = [i for i, job in self._jobs.items() if job.lacks_throttles]
-        advance = machine.advance(self._tasks, self._memory, seen, self._limits, held=held)
+        advance = machine.advance(self._tasks, self._memory, cluster, self._limits, held=held)
         self._intend(advance.tasks, advance.intents)
         for failure in advance.failures:
-            _log.warning(
-                "request %d: %s-%d failed: %s", failure.request_id, *failure.move.place, failure.story
-            )
+            _log.warning("request %d: %s-%d failed: %s", failure.request_id, *failure.move.tp, failure.story)
         self._adopt(advance.tasks, advance.memory)
         self._wanted = advance.look
         if advance.instructions:
@@ -246,7 +244,7 @@ class LeaderTerm:
             job = self._jobs[new.request_id]
             job.dirty = True
             left = (*old.active, *old.waiting)
-            self._observer.moved(new.moves[place] for place in left if new.moves[place].state in ENDED)
+            self._observer.moved(new.moves[tp] for tp in left if new.moves[tp].state in ENDED)
             if old.waiting and not new.waiting:
                 self._capacities.done(job.record.owner)
         self._tasks, self._memory = tasks, memory
@@ -257,7 +255,7 @@ class LeaderTerm:
         for task in self._tasks:
             limits = self._jobs[task.request_id].limits
             if limits != (None, None) and not task.ended:
-                moves = tuple(task.moves[place] for place in (*task.active, *task.waiting))
+                moves = tuple(task.moves[tp] for tp in (*task.active, *task.waiting))
                 needs[task.request_id] = Need(*limits, moves)
         return needs
 
@@ -286,10 +284,10 @@ class LeaderTerm:
 
     # -- progress -----------------------------------------------------------------------------------------------
 
-    def _take_in(self, seen: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
-        self._write_rates.take_in(seen, measurement, needs)
+    def _take_in(self, cluster: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
+        self._write_rates.take_in(cluster, measurement, needs)
         self._tasks = tuple(
-            self._jobs[task.request_id].measured(task, seen, measurement) for task in self._tasks
+            self._jobs[task.request_id].measured(task, cluster, measurement) for task in self._tasks
         )
 
     def _show(self) -> None:
@@ -307,8 +305,8 @@ class LeaderTerm:
     def _intend(self, tasks: Sequence[Task], intents: Mapping[int, Collection[PartitionId]]) -> None:
         for task in tasks:
             job = self._jobs[task.request_id]
-            places = intents.get(task.request_id, ())
-            if any(task.moves[place].state != "starting" or place not in job.intended for place in places):
+            tps = intents.get(task.request_id, ())
+            if any(task.moves[tp].state != "starting" or tp not in job.intended for tp in tps):
                 self._before("intend")
                 self._write(task, job)
 
@@ -325,7 +323,7 @@ class LeaderTerm:
     def _write(self, task: Task, job: Job) -> None:
         began = time.monotonic()
         ahead = task.waiting[:_AHEAD] if len(task.moves) > _LARGE and not task.cancelling else ()
-        begun = {place: updated(task.moves[place], state="starting") for place in ahead}
+        begun = {tp: updated(task.moves[tp], state="starting") for tp in ahead}
         self._store.write_moves(task.request_id, tuple({**task.moves, **begun}.values()))
         job.intended.update(task.active, ahead)
         job.dirty = False

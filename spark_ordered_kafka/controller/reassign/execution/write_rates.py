@@ -21,19 +21,19 @@ class WriteRates:
         self._sizes: dict[PartitionId, int] = {}
         self._warnings: list[str] = []
 
-    def take_in(self, seen: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
+    def take_in(self, cluster: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
         """Add a measurement."""
         directories = measurement.directories
         if directories.at - self._at < _SPAN:
             return
         leaders, sizes = {}, {}
-        for place in measurement.places:
-            partition = seen.partitions.get(place)
+        for tp in measurement.tps:
+            partition = cluster.partitions.get(tp)
             if partition is None or partition.leader not in directories.answered:
                 continue
-            held = directories.of(place, partition.leader)
+            held = directories.of(tp, partition.leader)
             if held.path is not None:
-                leaders[place], sizes[place] = partition.leader, held.size
+                leaders[tp], sizes[tp] = partition.leader, held.size
         self._warnings = too_slow(needs, leaders, self._sizes, sizes, directories.at - self._at)
         self._at, self._sizes = directories.at, sizes
 

@@ -90,16 +90,16 @@ def plan(
     for index, row in enumerate(rows):
         if index in refused:
             continue
-        place = row.topic, row.partition
-        earlier = pending.get(place)
-        by = "another tool: wait for its end" if place in ongoing else None
+        tp = row.topic, row.partition
+        earlier = pending.get(tp)
+        by = "another tool: wait for its end" if tp in ongoing else None
         if earlier is not None and not earlier.may_be_replaced:
             by = f"request {earlier.request_id}: wait for its end, or cancel it"
         if by is not None:
             reason = f"is of a partition that is being reassigned by {by}"
             refused[index] = _refusal(row, reason, ErrorCode.REASSIGNMENT_IN_PROGRESS)
-        named[place][row.broker] = row.log_dir
-    found = (_move(place, paths, known, pending.get(place)) for place, paths in named.items())
+        named[tp][row.broker] = row.log_dir
+    found = (_move(tp, paths, known, pending.get(tp)) for tp, paths in named.items())
     moves = [move for move in found if move is not None]
     doing = {_done_by(move, pending) for move in moves}
     if len(doing) == 1 and None not in doing:
@@ -107,11 +107,11 @@ def plan(
     return Plan(moves, refused)
 
 
-def _move(place: PartitionId, named: Mapping[int, str], known: Known, earlier: Pending | None) -> Move | None:
+def _move(tp: PartitionId, named: Mapping[int, str], known: Known, earlier: Pending | None) -> Move | None:
     """The move of one partition; None: its replicas are where they are to be, and nothing moves them."""
-    topic = known.topics[place[0]]
-    replicas = topic.partitions[place[1]].replicas
-    held = {broker: known.held.get((*place, broker), NO_REPLICA) for broker in named}
+    topic = known.topics[tp[0]]
+    replicas = topic.partitions[tp[1]].replicas
+    held = {broker: known.held.get((*tp, broker), NO_REPLICA) for broker in named}
     if earlier is None and all((held[b].path, held[b].future_path) == (named[b], None) for b in named):
         return None
     before, paths = dict[int, str | None](), dict(named)
@@ -120,8 +120,8 @@ def _move(place: PartitionId, named: Mapping[int, str], known: Known, earlier: P
         paths = earlier.move.placements | paths
     before.update((broker, one.path) for broker, one in held.items())
     return Move(
-        topic=place[0],
-        partition=place[1],
+        topic=tp[0],
+        partition=tp[1],
         topic_id=topic.topic_id,
         before=replicas,
         after=replicas,
@@ -133,7 +133,7 @@ def _move(place: PartitionId, named: Mapping[int, str], known: Known, earlier: P
 
 def _done_by(move: Move, pending: Mapping[PartitionId, Pending]) -> int | None:
     """The request that does the same already."""
-    earlier = pending.get(move.place)
+    earlier = pending.get(move.tp)
     if earlier is None or not earlier.continues or earlier.move.placements != move.placements:
         return None
     return earlier.request_id
@@ -148,17 +148,17 @@ def results(
     others = invalid_request("not started: other replicas of the request were refused")
     found = []
     for index, row in enumerate(rows):
-        place = {"topic": row.topic, "partition": row.partition, "broker": row.broker}
+        ids = {"topic": row.topic, "partition": row.partition, "broker": row.broker}
         if refused:
-            found.append(result(schemas.ReplicaResult, refused.get(index, others), **place))
+            found.append(result(schemas.ReplicaResult, refused.get(index, others), **ids))
         else:
-            found.append(schemas.ReplicaResult.model_validate(place))
+            found.append(schemas.ReplicaResult.model_validate(ids))
     return schemas.ReplicaLogDirsResult(replicas=found, request_id=request_id)
 
 
-def missing(place: tuple[str, int], broker: int, log_dirs: Sequence[LogDir]) -> RequestError:
+def missing(tp: tuple[str, int], broker: int, log_dirs: Sequence[LogDir]) -> RequestError:
     """The error of a replica that is in none of its broker's log directories."""
-    topic, partition = place
+    topic, partition = tp
     offline = [row.path for row in log_dirs if not row.online]
     if offline:
         return RequestError(

@@ -118,10 +118,10 @@ class LogDirMoves:
 
     def _known(self, rows: Sequence[schemas.ReplicaLogDir], timeout: float | None) -> Known:
         """Topics, brokers, and the log directories of the brokers that are named."""
-        places = {(row.topic, row.partition) for row in rows}
+        tps = {(row.topic, row.partition) for row in rows}
         topics = StaleMetadata(self._agreement).read_current(
-            lambda: describe(self._admin, (row.topic for row in rows), places),
-            lambda found: replicas_of(found, places),
+            lambda: describe(self._admin, (row.topic for row in rows), tps),
+            lambda found: replicas_of(found, tps),
         )
         alive = {broker.id for broker in self._admin.brokers()}
         wanted = by_broker(
@@ -134,7 +134,7 @@ class LogDirMoves:
 
     def _pending(self) -> dict[PartitionId, Pending]:
         return {
-            move.place: Pending(
+            move.tp: Pending(
                 record.request_id,
                 move,
                 continues=record.state == "running" and move.error_code == 0,

@@ -26,7 +26,7 @@ class Selected:
     hosted: bool
 
     @property
-    def place(self) -> tuple[str, int]:
+    def tp(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.topic, self.partition
 
@@ -51,8 +51,8 @@ class ReplicaSelection:
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
                     f"topic has the value {topic[:250]!r}: no topic can have that name",
                 )
-        places = [(topic, partition) for topic in topics for partition in partitions]
-        found = describe(self._admin, topics, places) if topics else self._admin.describe_topics()
+        tps = [(topic, partition) for topic in topics for partition in partitions]
+        found = describe(self._admin, topics, tps) if topics else self._admin.describe_topics()
         for topic in topics:
             if topic not in found:
                 raise RequestError(
@@ -112,9 +112,9 @@ def known_are(values: Sequence[object]) -> str:
     return f"known are {listed(values, _SHOWN)}"
 
 
-def not_hosted(place: tuple[str, int], broker: int) -> RequestError:
+def not_hosted(tp: tuple[str, int], broker: int) -> RequestError:
     """REPLICA_NOT_AVAILABLE: the partition has no replica on the broker."""
-    topic, partition = place
+    topic, partition = tp
     return RequestError(
         ErrorCode.REPLICA_NOT_AVAILABLE, f"partition {topic}-{partition} has no replica on broker {broker}"
     )

@@ -42,9 +42,9 @@ class ReplicaLags:
         asked: dict[int, set[tuple[str, int]]] = defaultdict(set)
         for row in selected:
             if row.hosted:
-                asked[row.broker].add(row.place)
+                asked[row.broker].add(row.tp)
                 if row.leader != NO_LEADER:
-                    asked[row.leader].add(row.place)
+                    asked[row.leader].add(row.tp)
         answers = self._ends.read(asked)
         now = self._clock()
         rows = [_status(row, answers, now) for row in selected]
@@ -58,10 +58,10 @@ class ReplicaLags:
 def _status(
     row: Selected, answers: Mapping[int, BrokerEnds | OrderedKafkaError], now: float
 ) -> schemas.ReplicaStatus:
-    place = {"topic": row.topic, "partition": row.partition, "broker": row.broker}
+    ids = {"topic": row.topic, "partition": row.partition, "broker": row.broker}
     try:
         if not row.hosted:
-            raise not_hosted(row.place, row.broker)
+            raise not_hosted(row.tp, row.broker)
         end, read_at = _end(answers[row.broker], row)
         if row.leader == NO_LEADER:
             raise RequestError(
@@ -69,17 +69,17 @@ def _status(
             )
         leader_end, _ = _end(answers[row.leader], row)
     except OrderedKafkaError as error:
-        fields = {**place, "status_time": _milliseconds(now), "lag": UNKNOWN_LAG}
+        fields = {**ids, "status_time": _milliseconds(now), "lag": UNKNOWN_LAG}
         return result(schemas.ReplicaStatus, error, **fields)
     # A follower that answered later may have got further than its leader had.
     lag = max(0, leader_end - end)
-    return schemas.ReplicaStatus.model_validate({**place, "status_time": _milliseconds(read_at), "lag": lag})
+    return schemas.ReplicaStatus.model_validate({**ids, "status_time": _milliseconds(read_at), "lag": lag})
 
 
 def _end(answer: BrokerEnds | OrderedKafkaError, row: Selected) -> tuple[int, float]:
     if isinstance(answer, OrderedKafkaError):
         raise answer
-    end = answer.ends[row.place]
+    end = answer.ends[row.tp]
     if isinstance(end, RequestError):
         raise end
     return end, answer.read_at

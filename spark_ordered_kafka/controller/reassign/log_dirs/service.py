@@ -146,6 +146,6 @@ def _replica_view(
 
 def _absence(row: Selected, answers: LogDirAnswers) -> OrderedKafkaError:
     if not row.hosted:
-        return not_hosted(row.place, row.broker)
+        return not_hosted(row.tp, row.broker)
     answer = answers[row.broker]
-    return answer if isinstance(answer, OrderedKafkaError) else missing(row.place, row.broker, answer)
+    return answer if isinstance(answer, OrderedKafkaError) else missing(row.tp, row.broker, answer)

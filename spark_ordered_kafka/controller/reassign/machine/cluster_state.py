@@ -39,9 +39,9 @@ class Directories:
     held: Mapping[Replica, LocalReplica] = field(default_factory=dict)
     offline: Mapping[int, Collection[str]] = field(default_factory=dict)
 
-    def of(self, place: PartitionId, broker: int) -> LocalReplica:
+    def of(self, tp: PartitionId, broker: int) -> LocalReplica:
         """The broker's replica of the partition."""
-        return self.held.get((*place, broker), NO_REPLICA)
+        return self.held.get((*tp, broker), NO_REPLICA)
 
     def is_offline(self, broker: int, path: str | None) -> bool:
         """Whether the broker reported the directory as offline."""

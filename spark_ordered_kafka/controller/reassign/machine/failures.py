@@ -13,32 +13,32 @@ Trouble = tuple[ErrorCode, str]
 
 def trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
     """Why a move that has begun must be rolled back; None: it can continue."""
-    seen = view.seen
-    found = foreign(move, seen)
+    cluster = view.cluster
+    found = foreign(move, cluster)
     if found is not None:
         return found
-    if move.place in seen.partitions and seen.partitions[move.place] is None:
+    if move.tp in cluster.partitions and cluster.partitions[move.tp] is None:
         if tracker.gone_since is not None and view.waited(tracker.gone_since) >= view.limits.patience:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist any more"
         return None
     for broker, path in move.placements.items():
-        if seen.directories.is_offline(broker, path):
+        if cluster.directories.is_offline(broker, path):
             return offline_error(broker, path)
     if move.state == "placing":
         return _placing_trouble(move, tracker, view)
     return _moving_trouble(move, tracker, view)
 
 
-def foreign(move: Move, seen: ClusterState) -> Trouble | None:
+def foreign(move: Move, cluster: ClusterState) -> Trouble | None:
     """The error of a move whose partition another tool reassigns, or whose topic was deleted and created again."""
-    ongoing = seen.ongoing.get(move.place)
+    ongoing = cluster.ongoing.get(move.tp)
     if ongoing is not None and ongoing.target != move.after:
         replicas = ", ".join(map(str, ongoing.target))
         return (
             ErrorCode.REASSIGNMENT_IN_PROGRESS,
             f"somebody else reassigns the partition, to the brokers {replicas}",
         )
-    partition = seen.partitions.get(move.place)
+    partition = cluster.partitions.get(move.tp)
     if partition is not None and move.topic_id and partition.topic_id not in ("", move.topic_id):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {move.topic!r} was deleted and replaced"
     return None
@@ -61,14 +61,14 @@ def offline_error(broker: int, path: str | None) -> Trouble:
 def _moving_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
     if move.state == "moving" and tracker.gone_since is not None:
         return None  # Kafka has ended it
-    partition = view.seen.partitions.get(move.place)
+    partition = view.cluster.partitions.get(move.tp)
     isr = () if partition is None else partition.isr
     lacking = [broker for broker in move.adding if broker not in isr]
     for broker in lacking:
         if view.is_gone(broker):
             return away_error(broker, view)
         path = tracker.located.get(broker)
-        if view.seen.directories.is_offline(broker, path):
+        if view.cluster.directories.is_offline(broker, path):
             return offline_error(broker, path)
         if _missing(tracker, broker, view) >= view.limits.broker_timeout:
             return offline_error(broker, None)
@@ -90,15 +90,15 @@ def _moving_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
 
 def _missing(tracker: Tracker, broker: int, view: View) -> float:
     """Seconds since the broker first reported that a replica is missing which it should have."""
-    at = view.seen.directories.at
+    at = view.cluster.directories.at
     return at - tracker.missing_since.get(broker, at)
 
 
 def _placing_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
-    directories = view.seen.directories
-    partition = view.seen.partitions.get(move.place)
+    directories = view.cluster.directories
+    partition = view.cluster.partitions.get(move.tp)
     for broker, path in move.placements.items():
-        held = directories.of(move.place, broker)
+        held = directories.of(move.tp, broker)
         if broker in directories.answered and held.path == path:
             continue
         if view.is_gone(broker):

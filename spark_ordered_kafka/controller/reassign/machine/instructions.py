@@ -14,7 +14,7 @@ from spark_ordered_kafka.kafka.values import PartitionId
 class Start:
     """Reassign the partition to these replicas (AlterPartitionReassignments)."""
 
-    place: PartitionId
+    tp: PartitionId
     replicas: tuple[int, ...]
 
 
@@ -22,14 +22,14 @@ class Start:
 class Withdraw:
     """Cancel the partition's reassignment (AlterPartitionReassignments with null)."""
 
-    place: PartitionId
+    tp: PartitionId
 
 
 @dataclass(frozen=True)
 class Restore:
     """Put existing replicas back into their former order (AlterPartitionReassignments): no data is copied."""
 
-    place: PartitionId
+    tp: PartitionId
     replicas: tuple[int, ...]
 
 
@@ -38,7 +38,7 @@ class MoveToLogDir:
     """Move a broker's replica to a log directory (AlterReplicaLogDirs). A broker without the replica remembers where to
     create it."""
 
-    place: PartitionId
+    tp: PartitionId
     broker: int
     path: str
 
@@ -47,7 +47,7 @@ class MoveToLogDir:
 class CancelLogDirMove:
     """Cancel a broker's move to another log directory, by naming the current one (AlterReplicaLogDirs)."""
 
-    place: PartitionId
+    tp: PartitionId
     broker: int
     path: str
 

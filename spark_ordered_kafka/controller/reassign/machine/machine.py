@@ -76,7 +76,12 @@ class _Headroom:
 
 
 def advance(
-    tasks: Sequence[Task], memory: Memory, seen: ClusterState, limits: Limits, *, held: Collection[int] = ()
+    tasks: Sequence[Task],
+    memory: Memory,
+    cluster: ClusterState,
+    limits: Limits,
+    *,
+    held: Collection[int] = (),
 ) -> Advance:
     """The next step of all requests.
 
@@ -84,24 +89,24 @@ def advance(
         held: requests whose moves may not begin yet.
     """
     away = {
-        broker: memory.away.get(broker, seen.at)
+        broker: memory.away.get(broker, cluster.at)
         for broker in set(chain.from_iterable(_brokers(tasks, memory)))
-        if broker not in seen.alive
+        if broker not in cluster.alive
     }
-    turn = _Turn(View(seen, limits, away), memory)
+    turn = _Turn(View(cluster, limits, away), memory)
     continued = [turn.proceed(task) for task in tasks]
-    headroom = _occupied(continued, turn.trackers, seen, limits)
+    headroom = _occupied(continued, turn.trackers, cluster, limits)
     rivals = Rivals.of(continued)
     for task in continued:
         if task.request_id not in held or task.cancelling:
             rivals.tasks[task.request_id] = turn.begin(task, headroom, rivals)
-    for request_id, places in rivals.replaced(held).items():
-        rivals.tasks[request_id] = turn.replace(rivals.tasks[request_id], places)
+    for request_id, tps in rivals.replaced(held).items():
+        rivals.tasks[request_id] = turn.replace(rivals.tasks[request_id], tps)
     return Advance(
         tuple(rivals.tasks.values()),
         Memory(away, turn.trackers, turn.differing),
         tuple(turn.asks),
-        {request: frozenset(places) for request, places in turn.intents.items()},
+        {request: frozenset(tps) for request, tps in turn.intents.items()},
         frozenset(turn.look),
         tuple(turn.failures),
     )
@@ -123,42 +128,42 @@ class _Turn:
     def proceed(self, task: Task) -> Task:
         """The next step of the moves that have begun."""
         changed: dict[PartitionId, Move] = {}
-        for place in task.active:
-            move, key = task.moves[place], (task.request_id, place)
+        for tp in task.active:
+            move, key = task.moves[tp], (task.request_id, tp)
             tracker = self.memory.trackers.get(key, Tracker())
             taken = step(move, tracker, self.view, cancelling=task.cancelling)
             if taken.move is not move:
-                changed[place] = taken.move
+                changed[tp] = taken.move
                 if taken.move.error_code != move.error_code and taken.move.state not in ENDED:
-                    self.intents[task.request_id].add(place)
+                    self.intents[task.request_id].add(tp)
             if taken.move.state in BEGUN:
                 self.trackers[key] = taken.tracker
             elif taken.move.state == "failed":
                 self.failures.append(Failure(task.request_id, taken.move, story(taken.tracker)))
             self.asks += [Ask(task.request_id, instruction) for instruction in taken.instructions]
             if taken.look:
-                self.look.add(place[0])
+                self.look.add(tp[0])
         return task.with_moves(changed)
 
     def begin(self, task: Task, headroom: _Headroom, rivals: Rivals) -> Task:
         """Begin waiting moves as far as there is room; end those that cannot begin."""
         changed = _beginning(task, self, headroom, rivals)
-        for place, (move, tracker) in changed.items():
+        for tp, (move, tracker) in changed.items():
             if move.state not in BEGUN:
                 continue
-            self.intents[task.request_id].add(place)
-            self.trackers[task.request_id, place] = tracker
+            self.intents[task.request_id].add(tp)
+            self.trackers[task.request_id, tp] = tracker
             if move.state == "starting":
                 self.asks += [Ask(task.request_id, instruction) for instruction in starting(move)]
-        return task.with_moves({place: move for place, (move, _) in changed.items()})
+        return task.with_moves({tp: move for tp, (move, _) in changed.items()})
 
     def is_as_planned(self, request_id: int, move: Move) -> bool | None:
         """Whether a waiting move's partition is what the move was made for; None: not known yet, it is described again.
 
         The move may have waited for hours since its topic was described: another topic may have its name now (D-370).
         """
-        view, key = self.view, (request_id, move.place)
-        partition = view.seen.partitions.get(move.place)
+        view, key = self.view, (request_id, move.tp)
+        partition = view.cluster.partitions.get(move.tp)
         if partition is None:
             return True  # Kafka refuses what does not exist
         recent = view.waited(partition.at) <= view.limits.patience
@@ -167,23 +172,21 @@ class _Turn:
         self.look.add(move.topic)
         if not recent:
             return None
-        since = self.differing[key] = self.memory.differing.get(key, view.seen.at)
+        since = self.differing[key] = self.memory.differing.get(key, view.cluster.at)
         return False if view.waited(since) >= view.limits.patience else None
 
-    def replace(self, task: Task, places: Mapping[PartitionId, int]) -> Task:
-        """End moves without a rollback: other requests, ``places`` has their ids, move these partitions now, or will."""
+    def replace(self, task: Task, tps: Mapping[PartitionId, int]) -> Task:
+        """End moves without a rollback: other requests, ``tps`` has their ids, move these partitions now, or will."""
         active = frozenset(task.active)
         changed = {}
-        for place, by in places.items():
-            tracker = self.trackers.pop((task.request_id, place), Tracker())
+        for tp, by in tps.items():
+            tracker = self.trackers.pop((task.request_id, tp), Tracker())
             message = f"request {by} has replaced it"
-            changed[place], tracker = ended(task.moves[place], tracker, self.view.seen.at, message)
-            if place in active and changed[place].state == "failed":
-                self.failures.append(Failure(task.request_id, changed[place], story(tracker)))
+            changed[tp], tracker = ended(task.moves[tp], tracker, self.view.cluster.at, message)
+            if tp in active and changed[tp].state == "failed":
+                self.failures.append(Failure(task.request_id, changed[tp], story(tracker)))
         self.asks = [
-            ask
-            for ask in self.asks
-            if ask.request_id != task.request_id or ask.instruction.place not in changed
+            ask for ask in self.asks if ask.request_id != task.request_id or ask.instruction.tp not in changed
         ]
         return task.with_moves(changed)
 
@@ -200,15 +203,15 @@ def with_responses(
     changed: dict[int, dict[PartitionId, Move]] = {task.request_id: {} for task in tasks}
     trackers = dict(memory.trackers)
     for ask, error in answers:
-        place = ask.instruction.place
-        key = (ask.request_id, place)
+        tp = ask.instruction.tp
+        key = (ask.request_id, tp)
         if key not in trackers:
             continue
         moves = changed[ask.request_id]
-        move = moves.get(place, by_id[ask.request_id].moves[place])
+        move = moves.get(tp, by_id[ask.request_id].moves[tp])
         after, trackers[key] = _answered(move, trackers[key], ask.instruction, error, now, limits)
         if after is not move:
-            moves[place] = after
+            moves[tp] = after
     return tuple(task.with_moves(changed[task.request_id]) for task in tasks), replace(
         memory, trackers=trackers
     )
@@ -235,7 +238,7 @@ def _answered(
         sure = tracker.unsure_until == NEVER
         return _refused(move, replace(tracker, asked_at=None) if sure else tracker, error, now)
     if isinstance(asked, MoveToLogDir):
-        tracker = replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})
+        tracker = replace(tracker, dir_asked_at={**tracker.dir_asked_at, asked.broker: now})
         if error is not None and forbids_directory(error):
             return _refused(move, tracker, error, now)
         if error is None and asked.broker in move.receiving:
@@ -243,7 +246,7 @@ def _answered(
             tracker = replace(tracker, copying=tracker.copying | {asked.broker})
         return move, tracker
     if isinstance(asked, CancelLogDirMove):
-        return move, replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})
+        return move, replace(tracker, dir_asked_at={**tracker.dir_asked_at, asked.broker: now})
     if isinstance(asked, Withdraw):
         over = error is None or error.code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         return move, replace(tracker, withdrawn_at=now, refusal="" if over else str(error))
@@ -259,38 +262,38 @@ def _refused(move: Move, tracker: Tracker, error: OrderedKafkaError, now: float)
 def _brokers(tasks: Sequence[Task], memory: Memory) -> Iterable[Collection[int]]:
     yield memory.away
     for task in tasks:
-        for place in task.active:
-            yield task.moves[place].after
-        for place in task.waiting:
-            yield task.receiving[place]
+        for tp in task.active:
+            yield task.moves[tp].after
+        for tp in task.waiting:
+            yield task.receiving[tp]
 
 
 def _occupied(
     tasks: Sequence[Task],
     trackers: Mapping[tuple[int, PartitionId], Tracker],
-    seen: ClusterState,
+    cluster: ClusterState,
     limits: Limits,
 ) -> _Headroom:
     headroom = _Headroom(limits)
     for task in tasks:
-        for place in task.active:
-            move = task.moves[place]
-            tracker = trackers.get((task.request_id, place))
+        for tp in task.active:
+            move = task.moves[tp]
+            tracker = trackers.get((task.request_id, tp))
             through = tracker is not None and tracker.gone_since is not None and move.state != "starting"
             # A reassignment that Kafka has ended frees its slot at once; its result is checked later.
             begins = (
                 tracker is not None
                 and tracker.asked_at is not None
-                and seen.at - tracker.asked_at < limits.ramp
+                and cluster.at - tracker.asked_at < limits.ramp
             )
-            headroom.take(_placing(task, move) if through else _copying(task, move, seen), begins=begins)
+            headroom.take(_placing(task, move) if through else _copying(task, move, cluster), begins=begins)
     return headroom
 
 
-def _copying(task: Task, move: Move, seen: ClusterState) -> Collection[int]:
+def _copying(task: Task, move: Move, cluster: ClusterState) -> Collection[int]:
     """Brokers whose slots a move takes: those that receive, and the leader that sends."""
-    receiving = task.receiving[move.place]
-    partition = seen.partitions.get(move.place)
+    receiving = task.receiving[move.tp]
+    partition = cluster.partitions.get(move.tp)
     if partition is None or not move.adding or partition.leader < 0 or partition.leader in receiving:
         return receiving
     return (*receiving, partition.leader)
@@ -298,33 +301,33 @@ def _copying(task: Task, move: Move, seen: ClusterState) -> Collection[int]:
 
 def _placing(task: Task, move: Move) -> Collection[int]:
     placements = move.placements
-    return [broker for broker in task.receiving[move.place] if broker in placements] if placements else ()
+    return [broker for broker in task.receiving[move.tp] if broker in placements] if placements else ()
 
 
 def _beginning(task: Task, turn: _Turn, headroom: _Headroom, rivals: Rivals) -> dict[PartitionId, Tracked]:
     """Moves that begin now, and those that end without having begun."""
     view = turn.view
     changed: dict[PartitionId, Tracked] = {}
-    for place in task.waiting:
-        before = rivals.begun_before(task, place) if place in rivals.places else []
-        full = headroom.total >= headroom.limits.total and task.receiving[place] and not before
-        if not task.cancelling and (full or rivals.has_to_wait(task, place)):
+    for tp in task.waiting:
+        before = rivals.begun_before(task, tp) if tp in rivals.tps else []
+        full = headroom.total >= headroom.limits.total and task.receiving[tp] and not before
+        if not task.cancelling and (full or rivals.has_to_wait(task, tp)):
             continue
-        move = task.moves[place]
-        if is_in_progress(move, view.seen):
+        move = task.moves[tp]
+        if is_in_progress(move, view.cluster):
             # An earlier controller has asked Kafka for it.
-            changed[place] = transition(move, Tracker(), Event.IN_PROGRESS, view.seen.at)
-            headroom.take(_copying(task, move, view.seen), begins=False)
+            changed[tp] = transition(move, Tracker(), Event.IN_PROGRESS, view.cluster.at)
+            headroom.take(_copying(task, move, view.cluster), begins=False)
             continue
         if task.cancelling:
-            changed[place] = ended(move, Tracker(), view.seen.at)
+            changed[tp] = ended(move, Tracker(), view.cluster.at)
             continue
-        slots = [_copying(one, one.moves[place], view.seen) for one in before]
+        slots = [_copying(one, one.moves[tp], view.cluster) for one in before]
         for brokers in slots:
             headroom.give_back(brokers)
         after = _begun(task, move, turn, headroom)
         if after is not None:
-            changed[place] = after
+            changed[tp] = after
         if after is None or after[0].state in ENDED:
             for brokers in slots:
                 headroom.take(brokers, begins=False)
@@ -332,20 +335,20 @@ def _beginning(task: Task, turn: _Turn, headroom: _Headroom, rivals: Rivals) -> 
 
 
 def _begun(task: Task, move: Move, turn: _Turn, headroom: _Headroom) -> Tracked | None:
-    view, receiving = turn.view, task.receiving[move.place]
-    trouble = foreign(move, view.seen)
+    view, receiving = turn.view, task.receiving[move.tp]
+    trouble = foreign(move, view.cluster)
     for broker in receiving:
         path = move.placements.get(broker) if move.after_log_dirs is not None else None
-        if trouble is None and view.seen.directories.is_offline(broker, path):
+        if trouble is None and view.cluster.directories.is_offline(broker, path):
             trouble = offline_error(broker, path)
         if trouble is None and view.is_gone(broker):
             trouble = away_error(broker, view)
-    at = view.seen.at
+    at = view.cluster.at
     if trouble is not None:
         return ended(*failing(move, Tracker(), *trouble, at), at)
-    if any(broker not in view.seen.alive for broker in receiving):
+    if any(broker not in view.cluster.alive for broker in receiving):
         return None
-    brokers = _copying(task, move, view.seen)
+    brokers = _copying(task, move, view.cluster)
     if not headroom.has(brokers):
         return None
     # Also for one that is described first: no later one overtakes it, and no more are described than can begin.

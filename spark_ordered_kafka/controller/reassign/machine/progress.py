@@ -68,13 +68,13 @@ def measured(move: Move, partition: Partition | None, directories: Directories) 
     placements = move.placements
     for broker in move.receiving:
         there, whole = copied.get(broker, (0, UNKNOWN))
-        held = directories.of(move.place, broker)
+        held = directories.of(move.tp, broker)
         if broker in move.before:
             whole = max(1, held.size) if held.path is not None else whole
             there = held.size if held.path == placements.get(broker) else held.future_size
         else:
             leader = UNKNOWN if partition is None else partition.leader
-            source = directories.of(move.place, leader)
+            source = directories.of(move.tp, leader)
             if leader in directories.answered and source.path is not None and leader not in move.adding:
                 whole = max(1, source.size)
             there = held.size if broker in directories.answered else there
@@ -101,7 +101,7 @@ def unmeasured(move: Move) -> tuple[int, ...]:
 
 def measured_late(move: Move, directories: Directories) -> Move:
     """A move that is done, with the bytes of the replicas that were :func:`unmeasured`."""
-    sizes = {broker: max(1, directories.of(move.place, broker).size) for broker in unmeasured(move)}
+    sizes = {broker: max(1, directories.of(move.tp, broker).size) for broker in unmeasured(move)}
     copied = {**move.copied, **{broker: (size, size) for broker, size in sizes.items()}}
     return updated(move, copied=copied) if copied != move.copied else move
 

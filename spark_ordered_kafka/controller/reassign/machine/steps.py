@@ -50,7 +50,7 @@ def step(move: Move, tracker: Tracker, view: View, *, cancelling: bool) -> Step:
     if move.error_code == 0 and not cancelling:
         found = trouble(move, tracker, view)
         if found is not None:
-            move, tracker = failing(move, tracker, *found, view.seen.at)
+            move, tracker = failing(move, tracker, *found, view.cluster.at)
     if move.error_code != 0 or cancelling:
         return _roll_back(move, replace(tracker, back_since=since(tracker.back_since, view)), view)
     match move.state:
@@ -64,8 +64,8 @@ def step(move: Move, tracker: Tracker, view: View, *, cancelling: bool) -> Step:
 
 def starting(move: Move) -> tuple[Instruction, ...]:
     """The first instructions of a move. Log directories come first, so that brokers create replicas there."""
-    placed = tuple(MoveToLogDir(move.place, broker, path) for broker, path in move.placements.items())
-    return placed if move.before == move.after else (*placed, Start(move.place, move.after))
+    placed = tuple(MoveToLogDir(move.tp, broker, path) for broker, path in move.placements.items())
+    return placed if move.before == move.after else (*placed, Start(move.tp, move.after))
 
 
 def forbids_directory(error: OrderedKafkaError | None) -> bool:
@@ -81,7 +81,7 @@ def forbids_directory(error: OrderedKafkaError | None) -> bool:
 
 
 def _starting(move: Move, tracker: Tracker, view: View) -> Step:
-    if is_in_progress(move, view.seen):
+    if is_in_progress(move, view.cluster):
         return _after(Event.IN_PROGRESS, move, tracker, view)
     if tracker.asked_at is None:
         return _taken_over(move, tracker, view)
@@ -89,22 +89,22 @@ def _starting(move: Move, tracker: Tracker, view: View) -> Step:
         return _after(Event.ONLY_LOG_DIRS, move, tracker, view)
     if view.waited(tracker.asked_at) < view.limits.retry:
         return Step(move, tracker)
-    return Step(move, replace(tracker, asked_at=view.seen.at), starting(move))
+    return Step(move, replace(tracker, asked_at=view.cluster.at), starting(move))
 
 
 def _taken_over(move: Move, tracker: Tracker, view: View) -> Step:
     """Start a move that an earlier controller has stored, and may have started: asking Kafka again does no harm."""
-    directories = view.seen.directories
+    directories = view.cluster.directories
     if move.placements:
-        asked = [broker for broker in move.placements if broker in view.seen.alive]
+        asked = [broker for broker in move.placements if broker in view.cluster.alive]
         if directories.at == NEVER or not directories.answered.issuperset(asked):
             # It may be copying already, so it keeps its slot until the directories are known.
             return Step(move, tracker)
         # Also a copy to another directory, which it replaces.
-        if any(directories.of(move.place, broker).future_path is not None for broker in move.placements):
-            return Step(move, replace(tracker, asked_at=view.seen.at), starting(move))
+        if any(directories.of(move.tp, broker).future_path is not None for broker in move.placements):
+            return Step(move, replace(tracker, asked_at=view.cluster.at), starting(move))
     if move.before != move.after:
-        partition = view.seen.partitions.get(move.place)
+        partition = view.cluster.partitions.get(move.tp)
         if partition is None or partition.at <= since(tracker.gone_since, view):
             return Step(move, tracker, look=True)
         if partition.replicas == move.after:
@@ -121,19 +121,19 @@ def _moving(move: Move, tracker: Tracker, view: View) -> Step:
         return Step(move, tracker, look=True)
     if not reached:
         lost = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "somebody else cancelled or replaced its reassignment")
-        return Step(*failing(move, tracker, *lost, view.seen.at), look=True)
+        return Step(*failing(move, tracker, *lost, view.cluster.at), look=True)
     if move.placements:
-        return _placing(*transition(move, tracker, Event.REPLICAS_IN_PLACE, view.seen.at), view)
+        return _placing(*transition(move, tracker, Event.REPLICAS_IN_PLACE, view.cluster.at), view)
     return _after(Event.TARGET_HOLDS, move, tracker, view)
 
 
 def _placing(move: Move, tracker: Tracker, view: View) -> Step:
-    directories = view.seen.directories
+    directories = view.cluster.directories
     missing = [
         (broker, path) for broker, path in move.placements.items() if not _is_placed(move, broker, path, view)
     ]
     if not missing:
-        partition = view.seen.partitions.get(move.place)
+        partition = view.cluster.partitions.get(move.tp)
         if partition is None or partition.at <= directories.at:
             return Step(move, tracker, look=True)
         if partition.replicas == move.after:
@@ -141,37 +141,37 @@ def _placing(move: Move, tracker: Tracker, view: View) -> Step:
         if not is_settled(partition, tracker, view):
             return Step(move, tracker, look=True)
         changed = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "somebody else has changed its replicas meanwhile")
-        return Step(*failing(move, tracker, *changed, view.seen.at))
+        return Step(*failing(move, tracker, *changed, view.cluster.at))
     due = [
-        MoveToLogDir(move.place, broker, path)
+        MoveToLogDir(move.tp, broker, path)
         for broker, path in missing
-        if broker in view.seen.alive
-        and directories.of(move.place, broker).future_path != path
+        if broker in view.cluster.alive
+        and directories.of(move.tp, broker).future_path != path
         # A copy that had begun and is missing was cancelled by another tool.
         and broker not in tracker.copying
         and _is_due(tracker, broker, view)
     ]
-    asked = dict.fromkeys((instruction.broker for instruction in due), view.seen.at)
+    asked = dict.fromkeys((instruction.broker for instruction in due), view.cluster.at)
     return Step(
-        move, replace(tracker, placed_at={**tracker.placed_at, **asked}) if due else tracker, tuple(due)
+        move, replace(tracker, dir_asked_at={**tracker.dir_asked_at, **asked}) if due else tracker, tuple(due)
     )
 
 
 def _is_placed(move: Move, broker: int, path: str, view: View) -> bool:
-    directories = view.seen.directories
-    held = directories.of(move.place, broker)
+    directories = view.cluster.directories
+    held = directories.of(move.tp, broker)
     return broker in directories.answered and held.path == path and held.future_path is None
 
 
 def _is_due(tracker: Tracker, broker: int, view: View) -> bool:
     """Whether the retry interval has passed since the broker was asked, and its directories were read since."""
-    last = tracker.placed_at.get(broker, NEVER)
-    return view.seen.directories.at > last and view.waited(last) >= view.limits.retry
+    last = tracker.dir_asked_at.get(broker, NEVER)
+    return view.cluster.directories.at > last and view.waited(last) >= view.limits.retry
 
 
 def _reached(move: Move, tracker: Tracker, view: View) -> bool | None:
     """Whether the target holds, of a move that Kafka has ended; None: not known yet."""
-    partition = view.seen.partitions.get(move.place)
+    partition = view.cluster.partitions.get(move.tp)
     if partition is None or tracker.gone_since is None or partition.at <= tracker.gone_since:
         return None
     settled = is_settled(partition, tracker, view)
@@ -185,17 +185,17 @@ def _reached(move: Move, tracker: Tracker, view: View) -> bool | None:
 
 
 def _roll_back(move: Move, tracker: Tracker, view: View) -> Step:
-    if is_in_progress(move, view.seen):
+    if is_in_progress(move, view.cluster):
         return _withdraw(move, tracker, view)
-    if view.seen.at < tracker.unsure_until:
+    if view.cluster.at < tracker.unsure_until:
         return Step(move, tracker, look=True)
     instructions, tracker, copying = _stop_copying(move, tracker, view)
     if copying:
         return Step(move, tracker, instructions, look=True)
-    gone = move.place in view.seen.partitions and view.seen.partitions[move.place] is None
-    if gone or foreign(move, view.seen) is not None:
+    gone = move.tp in view.cluster.partitions and view.cluster.partitions[move.tp] is None
+    if gone or foreign(move, view.cluster) is not None:
         return _ended(move, tracker, view)
-    partition = view.seen.partitions.get(move.place)
+    partition = view.cluster.partitions.get(move.tp)
     if partition is None or tracker.gone_since is None or partition.at <= tracker.gone_since:
         return Step(move, tracker, look=True)
     if partition.replicas == move.after and set(move.adding) <= set(partition.isr):
@@ -209,40 +209,42 @@ def _withdraw(move: Move, tracker: Tracker, view: View) -> Step:
         message = f"Kafka does not cancel its reassignment, which continues: {tracker.refusal}"
         if move.error_code != 0:
             message = f"{move.error_message}; {message}"
-            move, tracker = failing(move, tracker, move.error_code, message, view.seen.at)
-        return Step(*ended(move, tracker, view.seen.at, message))
+            move, tracker = failing(move, tracker, move.error_code, message, view.cluster.at)
+        return Step(*ended(move, tracker, view.cluster.at, message))
     if view.waited(tracker.withdrawn_at) < view.limits.retry:
         return Step(move, tracker)
-    return Step(move, replace(tracker, withdrawn_at=view.seen.at), (Withdraw(move.place),))
+    return Step(move, replace(tracker, withdrawn_at=view.cluster.at), (Withdraw(move.tp),))
 
 
 def _stop_copying(move: Move, tracker: Tracker, view: View) -> tuple[tuple[Instruction, ...], Tracker, bool]:
     """Cancel copies between log directories: the instructions, and whether a copy may still be in progress."""
-    directories, began = view.seen.directories, since(tracker.back_since, view)
+    directories, began = view.cluster.directories, since(tracker.back_since, view)
     if not move.placements or view.waited(began) >= view.limits.broker_timeout:
         return (), tracker, False
     instructions, copying = [], False
     for broker, path in move.placements.items():
         if view.is_gone(broker):
             continue
-        held = directories.of(move.place, broker)
-        asked = max(began, since(tracker.gone_since, view), tracker.placed_at.get(broker, NEVER))
+        held = directories.of(move.tp, broker)
+        asked = max(began, since(tracker.gone_since, view), tracker.dir_asked_at.get(broker, NEVER))
         # A copy that completes just before its cancel is copied back: that copy is cancelled, too, and one that the
         # move was to replace, unless that copy has replaced the move's own.
         replaced = move.before == move.after and broker not in tracker.copying
         ours = held.future_path == path or (
-            held.future_path is not None and (replaced or broker in tracker.backed)
+            held.future_path is not None and (replaced or broker in tracker.dir_cancelled)
         )
         if directories.at <= asked or broker not in directories.answered:
             copying = True
         elif held.path is not None and ours:
             copying = True
             if _is_due(tracker, broker, view):
-                instructions.append(CancelLogDirMove(move.place, broker, held.path))
+                instructions.append(CancelLogDirMove(move.tp, broker, held.path))
     brokers = [instruction.broker for instruction in instructions]
     if brokers:
-        placed_at = {**tracker.placed_at, **dict.fromkeys(brokers, view.seen.at)}
-        tracker = replace(tracker, placed_at=placed_at, backed=tracker.backed.union(brokers))
+        dir_asked_at = {**tracker.dir_asked_at, **dict.fromkeys(brokers, view.cluster.at)}
+        tracker = replace(
+            tracker, dir_asked_at=dir_asked_at, dir_cancelled=tracker.dir_cancelled.union(brokers)
+        )
     return tuple(instructions), tracker, copying
 
 
@@ -256,14 +258,14 @@ def _restore(move: Move, tracker: Tracker, partition: Partition, view: View) -> 
     if set(partition.replicas) == set(move.before) and tracker.restored < _MAX_RESTORES:
         if view.waited(tracker.withdrawn_at) < view.limits.retry and tracker.restored > 0:
             return Step(move, tracker, look=True)
-        tracker = replace(tracker, restored=tracker.restored + 1, withdrawn_at=view.seen.at)
-        return Step(move, tracker, (Restore(move.place, move.before),), look=True)
+        tracker = replace(tracker, restored=tracker.restored + 1, withdrawn_at=view.cluster.at)
+        return Step(move, tracker, (Restore(move.tp, move.before),), look=True)
     return _ended(move, tracker, view) if settled else Step(move, tracker, look=True)
 
 
 def _after(event: Event, move: Move, tracker: Tracker, view: View) -> Step:
-    return Step(*transition(move, tracker, event, view.seen.at))
+    return Step(*transition(move, tracker, event, view.cluster.at))
 
 
 def _ended(move: Move, tracker: Tracker, view: View) -> Step:
-    return Step(*ended(move, tracker, view.seen.at))
+    return Step(*ended(move, tracker, view.cluster.at))

@@ -30,10 +30,10 @@ class Task:
         return cls(
             request_id=request_id,
             cancelling=cancelling,
-            moves={move.place: move for move in moves},
-            receiving={move.place: move.receiving for move in moves if move.state not in ENDED},
-            active=tuple(move.place for move in moves if move.state in BEGUN),
-            waiting=tuple(move.place for move in moves if move.state == "waiting"),
+            moves={move.tp: move for move in moves},
+            receiving={move.tp: move.receiving for move in moves if move.state not in ENDED},
+            active=tuple(move.tp for move in moves if move.state in BEGUN),
+            waiting=tuple(move.tp for move in moves if move.state == "waiting"),
         )
 
     @property
@@ -45,18 +45,18 @@ class Task:
         """The task with other moves in the places of its own."""
         if not changed:
             return self
-        begun = {place for place in self.active if place not in changed}
-        begun.update(place for place, move in changed.items() if move.state in BEGUN)
-        waits = {place for place, move in changed.items() if move.state == "waiting"}
+        begun = {tp for tp in self.active if tp not in changed}
+        begun.update(tp for tp, move in changed.items() if move.state in BEGUN)
+        waits = {tp for tp, move in changed.items() if move.state == "waiting"}
         order = {**dict.fromkeys(self.active), **changed}
         return replace(
             self,
             moves={**self.moves, **changed},
-            active=tuple(place for place in order if place in begun),
+            active=tuple(tp for tp in order if tp in begun),
             waiting=(
                 # An earlier controller stored them as those that begin next.
-                *(place for place in self.active if place in waits),
-                *(place for place in self.waiting if place not in changed or place in waits),
+                *(tp for tp in self.active if tp in waits),
+                *(tp for tp in self.waiting if tp not in changed or tp in waits),
             ),
         )
 

@@ -47,7 +47,7 @@ class Tracker:
         leaderless_since: since when the partition has no leader.
         back_since: since when it is rolled back; ``withdrawn_at`` is when Kafka was last asked to cancel it, ``refusal``
             Kafka's error, ``restored`` how often the former order was requested.
-        placed_at: broker -> when it was last asked to move to a log directory; ``backed``: brokers asked to cancel that.
+        dir_asked_at: broker -> when it was last asked to move to a log directory; ``dir_cancelled``: brokers asked to cancel that.
         copying: brokers that copy to the requested log directory, as they have answered or were seen to do.
         missing_since: broker -> since when a replica is missing that it had or should have.
         located: broker -> log directory where its new replica was seen last.
@@ -63,8 +63,8 @@ class Tracker:
     withdrawn_at: float = NEVER
     refusal: str = ""
     restored: int = 0
-    placed_at: Mapping[int, float] = field(default_factory=dict)
-    backed: frozenset[int] = frozenset()
+    dir_asked_at: Mapping[int, float] = field(default_factory=dict)
+    dir_cancelled: frozenset[int] = frozenset()
     copying: frozenset[int] = frozenset()
     missing_since: Mapping[int, float] = field(default_factory=dict)
     located: Mapping[int, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Tracker:
 class View:
     """Input of a step; ``away``: broker -> since when it is down."""
 
-    seen: ClusterState
+    cluster: ClusterState
     limits: Limits
     away: Mapping[int, float]
 
@@ -86,24 +86,24 @@ class View:
 
     def waited(self, since: float) -> float:
         """Seconds since then."""
-        return self.seen.at - since
+        return self.cluster.at - since
 
 
-def is_in_progress(move: Move, seen: ClusterState) -> bool:
+def is_in_progress(move: Move, cluster: ClusterState) -> bool:
     """Whether Kafka lists a reassignment to the move's target."""
-    ongoing = seen.ongoing.get(move.place)
+    ongoing = cluster.ongoing.get(move.tp)
     return ongoing is not None and ongoing.target == move.after
 
 
 def since(known: float | None, view: View) -> float:
     """``known``, or now."""
-    return view.seen.at if known is None else known
+    return view.cluster.at if known is None else known
 
 
 def observe(move: Move, tracker: Tracker, view: View) -> Tracker:
     """The tracker after another look at Kafka."""
-    gone = None if is_in_progress(move, view.seen) else since(tracker.gone_since, view)
-    partition = view.seen.partitions.get(move.place)
+    gone = None if is_in_progress(move, view.cluster) else since(tracker.gone_since, view)
+    partition = view.cluster.partitions.get(move.tp)
     leaderless = None
     if partition is not None and partition.leader < 0:
         leaderless = since(tracker.leaderless_since, view)
@@ -111,26 +111,26 @@ def observe(move: Move, tracker: Tracker, view: View) -> Tracker:
         tracker = replace(tracker, gone_since=gone, leaderless_since=leaderless)
     return (
         _with_directories(move, tracker, view)
-        if view.seen.directories.at > tracker.directories_at
+        if view.cluster.directories.at > tracker.directories_at
         else tracker
     )
 
 
 def _with_directories(move: Move, tracker: Tracker, view: View) -> Tracker:
-    directories = view.seen.directories
+    directories = view.cluster.directories
     copying, missing, located = set(tracker.copying), dict(tracker.missing_since), dict(tracker.located)
     placements = move.placements
     for broker in move.receiving:
         if broker not in directories.answered:
             missing.pop(broker, None)
             continue
-        held = directories.of(move.place, broker)
+        held = directories.of(move.tp, broker)
         wanted = placements.get(broker)
         if held.future_path is not None and held.future_path == wanted:
             copying.add(broker)
         if held.path is not None and broker not in move.before:
             located[broker] = held.path
-        asked = tracker.placed_at.get(broker, NEVER)
+        asked = tracker.dir_asked_at.get(broker, NEVER)
         stopped = directories.at > asked and broker in copying and wanted not in (held.path, held.future_path)
         if stopped or (held.path is None and directories.offline.get(broker)):
             missing.setdefault(broker, directories.at)

@@ -30,11 +30,11 @@ def arriving(
     ``held``: all replicas. What a move brings is as large as the partition's largest replica.
     """
     targets: dict[Replica, str | None] = {
-        (*place, broker): None for place, one in ongoing.items() for broker in one.adding
+        (*tp, broker): None for tp, one in ongoing.items() for broker in one.adding
     }
     for move in pending:
         placements = move.placements
-        targets.update({(*move.place, broker): placements.get(broker) for broker in move.receiving})
+        targets.update({(*move.tp, broker): placements.get(broker) for broker in move.receiving})
     targets.update({replica: one.future_path for replica, one in held.items() if one.future_path is not None})
     sizes: dict[PartitionId, int] = defaultdict(int)
     for (topic, partition, _), one in held.items() if targets else ():

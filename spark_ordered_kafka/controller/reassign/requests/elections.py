@@ -26,18 +26,18 @@ class LeaderElections:
         """
         if request.partitions is None:
             topics = self._admin.describe_topics()
-            places = [
+            tps = [
                 (topic.topic, row.partition)
                 for topic in topics.values()
                 for row in topic.partitions
                 if 0 <= row.leader != row.replicas[0] and row.replicas[0] in row.isr
             ]
         else:
-            places = [(row.topic, row.partition) for row in request.partitions]
-            _check_distinct(places)
-            topics = describe(self._admin, {topic for topic, _ in places}, places)
-        refused = {place: error for place in places if (error := _refusal(place, topics)) is not None}
-        asked = [place for place in places if place not in refused]
+            tps = [(row.topic, row.partition) for row in request.partitions]
+            _check_distinct(tps)
+            topics = describe(self._admin, {topic for topic, _ in tps}, tps)
+        refused = {tp: error for tp in tps if (error := _refusal(tp, topics)) is not None}
+        asked = [tp for tp in tps if tp not in refused]
         if asked and not request.validate_only:
             refused |= elect_preferred(self._admin.requests, asked, self._timeout)
         return schemas.LeaderElectionResult(
@@ -47,24 +47,24 @@ class LeaderElections:
                 else result(
                     schemas.PartitionResult, refused[topic, partition], topic=topic, partition=partition
                 )
-                for topic, partition in places
+                for topic, partition in tps
             ]
         )
 
 
-def _check_distinct(places: list[PartitionId]) -> None:
-    if not places:
+def _check_distinct(tps: list[PartitionId]) -> None:
+    if not tps:
         raise invalid_request("partitions is empty: name one at least, or leave it out for all")
     seen: set[PartitionId] = set()
-    for topic, partition in places:
+    for topic, partition in tps:
         if (topic, partition) in seen:
             shown = f"{topic[:250]}-{partition}"
             raise invalid_request(f"partitions has the value {shown!r} twice: name each once")
         seen.add((topic, partition))
 
 
-def _refusal(place: PartitionId, topics: dict[str, TopicDescription]) -> RequestError | None:
-    topic, partition = place
+def _refusal(tp: PartitionId, topics: dict[str, TopicDescription]) -> RequestError | None:
+    topic, partition = tp
     if topic in topics and 0 <= partition < len(topics[topic].partitions):
         return None
     return RequestError(

@@ -44,8 +44,8 @@ class MetadataAgreement:
         self._clock = clock
         self._timeout = timeout
 
-    def moved(self, places: Collection[PartitionId]) -> dict[PartitionId, Move]:
-        """Moves of ``places`` by requests that have just ended: not every broker may show their results yet.
+    def moved(self, tps: Collection[PartitionId]) -> dict[PartitionId, Move]:
+        """Moves of ``tps`` by requests that have just ended: not every broker may show their results yet.
 
         Raises ZooKeeperError.
         """
@@ -56,8 +56,8 @@ class MetadataAgreement:
             if record.ended_at is not None and record.ended_at > since:
                 read = self._store.find(request_id)
             for move in () if read is None else read[1].moves:
-                if move.place in places and move.state == "done":
-                    found[move.place] = move
+                if move.tp in tps and move.state == "done":
+                    found[move.tp] = move
         return found
 
     def agree(self, known: Known, names: Collection[str]) -> bool:
@@ -85,16 +85,16 @@ class StaleMetadata:
         self._monotonic = monotonic
         self._began = monotonic()
 
-    def remains(self, known: Known, places: Collection[PartitionId], *, refused: bool) -> bool:
-        """Whether to read metadata again: ``known`` is older than the result of a request for ``places``, or this request is
+    def remains(self, known: Known, tps: Collection[PartitionId], *, refused: bool) -> bool:
+        """Whether to read metadata again: ``known`` is older than the result of a request for ``tps``, or this request is
         ``refused`` because of metadata that not all brokers share. Raises as :class:`MetadataAgreement`."""
-        if self.is_late(replicas_of(known.topics, places)):
+        if self.is_late(replicas_of(known.topics, tps)):
             return True
         waited = self._monotonic() - self._began
         if not refused or waited >= PROPAGATION:
             return False
         # All brokers may lack the same change for that long.
-        return waited < USUAL_PROPAGATION or not self._agreement.agree(known, {topic for topic, _ in places})
+        return waited < USUAL_PROPAGATION or not self._agreement.agree(known, {topic for topic, _ in tps})
 
     def read_current(self, read: Callable[[], _ReadT], replicas: Callable[[_ReadT], Replicas]) -> _ReadT:
         """What ``read`` returns, repeated while the ``replicas`` in it are late. Raises ZooKeeperError."""
@@ -118,7 +118,7 @@ def all_show(views: Collection[View], known: Known, names: Collection[str]) -> b
 
 def contradicted(replicas: Replicas, moved: Mapping[PartitionId, Move]) -> bool:
     """Whether ``replicas`` of a partition are those from before its move, or those during it. PURE."""
-    return any(move.precedes_end(replicas.get(place, ())) for place, move in moved.items())
+    return any(move.precedes_end(replicas.get(tp, ())) for tp, move in moved.items())
 
 
 def all_replicas(topics: Mapping[str, TopicDescription]) -> Replicas:
@@ -126,11 +126,11 @@ def all_replicas(topics: Mapping[str, TopicDescription]) -> Replicas:
     return {(name, row.partition): row.replicas for name, topic in topics.items() for row in topic.partitions}
 
 
-def replicas_of(topics: Mapping[str, TopicDescription], places: Collection[PartitionId]) -> Replicas:
-    """The replicas of those ``places`` that exist. PURE."""
+def replicas_of(topics: Mapping[str, TopicDescription], tps: Collection[PartitionId]) -> Replicas:
+    """The replicas of those ``tps`` that exist. PURE."""
     return {
         (topic, partition): topics[topic].partitions[partition].replicas
-        for topic, partition in places
+        for topic, partition in tps
         if topic in topics and 0 <= partition < len(topics[topic].partitions)
     }
 

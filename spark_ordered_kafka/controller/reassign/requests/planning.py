@@ -124,8 +124,8 @@ class ReassignmentPlans:
             )
             for view in views
         )
-        moving = {place: one.target for place, one in ongoing.items()}
-        moving |= {place: move.after for place, move in pending.items()}
+        moving = {tp: one.target for tp, one in ongoing.items()}
+        moving |= {tp: move.after for tp, move in pending.items()}
         statuses = {name: self._statuses(one) for name, one in sorted(described.items())}
         partitions = [
             one
@@ -152,7 +152,7 @@ class ReassignmentPlans:
 
     def _moving(self) -> tuple[dict[PartitionId, Move], dict[PartitionId, Reassignment]]:
         """The moves of requests that wait or are in progress, and all of Kafka's reassignments."""
-        pending = {place: move for place, (_, move) in self._store.pending().items()}
+        pending = {tp: move for tp, (_, move) in self._store.pending().items()}
         return pending, dict(self._reassignments.all_ongoing())
 
     def _described(self, topics: Collection[str] | None) -> Mapping[str, TopicDescription]:
@@ -190,9 +190,9 @@ def _partitions(
     would even out once more what the last one does already."""
     rows = []
     for row in described.partitions:
-        place = (described.topic, row.partition)
-        replicas = moving.get(place, row.replicas)
-        there = {broker: held.get((*place, broker), NO_REPLICA) for broker in {*replicas, *row.replicas}}
+        tp = (described.topic, row.partition)
+        replicas = moving.get(tp, row.replicas)
+        there = {broker: held.get((*tp, broker), NO_REPLICA) for broker in {*replicas, *row.replicas}}
         sizes = {broker: None if one.path is None else one.size for broker, one in there.items()}
         if set(replicas) != set(row.replicas):
             # Of what is copied a broker has only a part so far.
@@ -208,9 +208,9 @@ def _partitions(
                 sizes=tuple(sizes[broker] for broker in replicas),
                 log_dirs=tuple(there[broker].path for broker in replicas),
                 status=statuses.get(row.partition, "live"),
-                moving=place in moving,
+                moving=tp in moving,
                 moving_log_dir=tuple(b for b in replicas if there[b].future_path is not None),
-                write_rate=rates.get(place, 0.0),
+                write_rate=rates.get(tp, 0.0),
             )
         )
     return rows

@@ -84,7 +84,7 @@ class ReassignmentQueries:
             stored = summary(read[0], read[1].moves)
             rows.append(live.get(request_id, stored) if stored.ended_at is None else stored)
             if whose is not None:
-                whose |= {move.place: request_id for move in read[1].moves if move.state not in ENDED}
+                whose |= {move.tp: request_id for move in read[1].moves if move.state not in ENDED}
         return rows
 
     def all(self) -> schemas.ReassignmentList:
@@ -96,14 +96,14 @@ class ReassignmentQueries:
             requests=requests,
             ongoing=[
                 schemas.OngoingReassignment(
-                    topic=place[0],
-                    partition=place[1],
+                    topic=tp[0],
+                    partition=tp[1],
                     replicas=list(one.replicas),
                     adding_replicas=list(one.adding),
                     removing_replicas=list(one.removing),
-                    request_id=whose.get(place),
+                    request_id=whose.get(tp),
                 )
-                for place, one in sorted(ongoing.items())
+                for tp, one in sorted(ongoing.items())
             ],
         )
 

@@ -25,7 +25,7 @@ from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import Row
 from spark_ordered_kafka.controller.reassign.requests.validation import (
     moved_since,
     overloaded,
-    shown_places,
+    shown_partitions,
     undone,
     validate,
 )
@@ -243,26 +243,28 @@ class ReassignmentRequests:
         if not record.ended:
             raise invalid_request(f"{what}: that request is {record.state}: cancel it, or wait for its end")
         moves = stored.moves
-        places = {move.place for move in moves}
+        tps = {move.tp for move in moves}
         # As they are after that request, not before it.
         topics = StaleMetadata(self._agreement).read_current(
             lambda: describe(self._admin, {move.topic for move in moves}),
-            lambda found: replicas_of(found, places),
+            lambda found: replicas_of(found, tps),
         )
         named = any(move.before_log_dirs is not None for move in moves)
         log_dirs = (
-            self._snapshots.dirs([m.place for m in moves], [m.before for m in moves], topics) if named else {}
+            self._snapshots.dirs([m.tp for m in moves], [m.before for m in moves], topics) if named else {}
         )
         rows, gone = undone(moves, topics, local_replicas(log_dirs))
         of_it = f"partitions of request {request.rollback}"
-        warnings = [f"{of_it} are gone since, with their topics: {shown_places(gone)}"] if gone else []
+        warnings = [f"{of_it} are gone since, with their topics: {shown_partitions(gone)}"] if gone else []
         if not rows:
             raise invalid_request(
                 f"{what}: nothing is to be undone, its partitions are like before it{''.join(f'; {w}' for w in warnings)}"
             )
         moved = moved_since(moves, topics, rows)
         if moved:
-            warnings.append(f"{of_it} were moved again since, which is undone, too: {shown_places(moved)}")
+            warnings.append(
+                f"{of_it} were moved again since, which is undone, too: {shown_partitions(moved)}"
+            )
         return rows, warnings
 
     def _reserve(self, moves: Sequence[Move]) -> dict[int, RequestError]:
@@ -348,7 +350,7 @@ def _check_shape(request: schemas.ReassignmentRequest) -> None:
 
 def _replicas(moves: Sequence[Move]) -> dict[str, dict[int, Sequence[int]]]:
     """The requested replicas by topic and partition."""
-    after = {move.place: move.after for move in moves}
+    after = {move.tp: move.after for move in moves}
     return {
         topic: {partition: after[topic, partition] for partition in partitions}
         for topic, partitions in by_topic(after).items()

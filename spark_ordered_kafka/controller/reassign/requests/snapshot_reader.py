@@ -38,14 +38,14 @@ Rows = Sequence[PartitionReassignment]
 
 
 def describe(
-    admin: KafkaAdmin, topics: Iterable[str], places: Iterable[PartitionId] = ()
+    admin: KafkaAdmin, topics: Iterable[str], tps: Iterable[PartitionId] = ()
 ) -> dict[str, TopicDescription]:
     """Those of ``topics`` that exist; the names may be invalid. Raises UnavailableError without an answer.
 
-    All brokers are asked before one of ``places`` counts as missing: not every broker knows a new partition yet.
+    All brokers are asked before one of ``tps`` counts as missing: not every broker knows a new partition yet.
     """
     counts = {topic: 0 for topic in topics if is_topic_name(topic)}
-    for topic, partition in places:
+    for topic, partition in tps:
         if topic in counts:
             counts[topic] = max(counts[topic], partition + 1)
     found: dict[str, TopicDescription] = {}
@@ -101,8 +101,8 @@ class SnapshotReader:
             topics=topics,
             alive={broker.id for broker in self._admin.brokers()},
             ongoing=ongoing | later[0],
-            requests={place: request_id for place, (request_id, _) in pending.items()},
-            directories={place: move.placements for place, (_, move) in pending.items()},
+            requests={tp: request_id for tp, (request_id, _) in pending.items()},
+            directories={tp: move.placements for tp, (_, move) in pending.items()},
             log_dirs=log_dirs,
             changing=self.changing(refactored(rows, topics)),
         )
@@ -120,12 +120,12 @@ class SnapshotReader:
 
     def dirs(
         self,
-        places: Sequence[PartitionId],
+        tps: Sequence[PartitionId],
         targets: Sequence[Sequence[int]],
         topics: Mapping[str, TopicDescription],
     ) -> LogDirAnswers:
-        """Log directories of the live brokers that have replicas of ``places`` or are among ``targets``."""
-        there = {p for p in places if p[0] in topics and 0 <= p[1] < len(topics[p[0]].partitions)}
+        """Log directories of the live brokers that have replicas of ``tps`` or are among ``targets``."""
+        there = {p for p in tps if p[0] in topics and 0 <= p[1] < len(topics[p[0]].partitions)}
         brokers = {broker for topic, p in there for broker in topics[topic].partitions[p].replicas}
         brokers.update(broker for target in targets for broker in target)
         alive = {broker.id for broker in self._admin.brokers()}
@@ -134,4 +134,4 @@ class SnapshotReader:
     def _ongoing(self) -> tuple[dict[PartitionId, Reassignment], dict[PartitionId, tuple[int, Move]]]:
         """The reassignments in progress or waiting, and which of them are of requests: id and move."""
         in_progress, pending = self.reassignments.all_ongoing(), self._store.pending()
-        return in_progress | {place: move.reassignment for place, (_, move) in pending.items()}, pending
+        return in_progress | {tp: move.reassignment for tp, (_, move) in pending.items()}, pending

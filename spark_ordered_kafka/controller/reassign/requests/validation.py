@@ -61,14 +61,14 @@ class Known:
         """The replicas in ``log_dirs``."""
         return local_replicas(self.log_dirs)
 
-    def shown(self, place: PartitionId) -> str:
+    def shown(self, tp: PartitionId) -> str:
         """The reassignment of a partition, as ``adding [2], removing [1], request 7`` or ``moving to /b on broker 1``."""
-        one, directories = self.ongoing[place], self.directories.get(place, {})
+        one, directories = self.ongoing[tp], self.directories.get(tp, {})
         found = [f"moving to {path} on broker {broker}" for broker, path in sorted(directories.items())]
         if one.adding or one.removing or not directories:
             found.insert(0, f"adding {listed_ids(one.adding)}, removing {listed_ids(one.removing)}")
-        if place in self.requests:
-            found.append(f"request {self.requests[place]}")
+        if tp in self.requests:
+            found.append(f"request {self.requests[tp]}")
         return ", ".join(found)
 
 
@@ -159,12 +159,12 @@ def undone(
     for move in filter(_changes, moves):
         topic = topics.get(move.topic)
         if topic is None or topic.topic_id != move.topic_id or move.partition >= len(topic.partitions):
-            gone.append(move.place)
+            gone.append(move.tp)
             continue
         now = topic.partitions[move.partition].replicas
         if move.state in ("failed", "cancelled") and not {*move.before, *move.after}.issuperset(now):
             continue
-        where = {broker: _where(move.place, broker, held) for broker in now}
+        where = {broker: _where(move.tp, broker, held) for broker in now}
         paths = None
         if move.before_log_dirs is not None:
             # Of a replica that stays on a broker that is down nothing can be asked.
@@ -189,17 +189,17 @@ def moved_since(
     """Those of ``rows``, made by :func:`undone`, whose partitions have moved again since the request."""
     asked = {(row.topic, row.partition) for row in rows}
     return [
-        move.place
+        move.tp
         for move in moves
-        if move.place in asked
+        if move.tp in asked
         and move.state == "done"
         and topics[move.topic].partitions[move.partition].replicas != move.after
     ]
 
 
-def shown_places(places: Sequence[PartitionId]) -> str:
+def shown_partitions(tps: Sequence[PartitionId]) -> str:
     """The first 20 partitions, as ``orders-0``, and the number of others."""
-    return listed(places, _SHOWN, lambda place: f"{place[0]}-{place[1]}")
+    return listed(tps, _SHOWN, lambda tp: f"{tp[0]}-{tp[1]}")
 
 
 def overloaded(moves: Sequence[Move], capacity: Mapping[int, int]) -> dict[int, RequestError]:
@@ -217,7 +217,7 @@ def overloaded(moves: Sequence[Move], capacity: Mapping[int, int]) -> dict[int, 
         brief = RequestError(
             ErrorCode.GUARD_RAILS, "a broker of it would take too many replicas: see the first of the kind"
         )
-        return {index: brief if place else error for place, index in enumerate(guilty)}
+        return {index: brief if position else error for position, index in enumerate(guilty)}
     return {}
 
 
@@ -230,16 +230,16 @@ def _move(row: PartitionReassignment, known: Known, allow_factor_change: bool, n
     if not 0 <= row.partition < len(topic.partitions):
         known_to = f"the topic has 0 to {len(topic.partitions) - 1}"
         raise (_stale if row.partition >= 0 else _refusal)(row, f"does not exist: {known_to}")
-    place = (row.topic, row.partition)
-    if place in known.ongoing:
-        raise _refusal(row, f"is being reassigned: {known.shown(place)}", ErrorCode.REASSIGNMENT_IN_PROGRESS)
+    tp = (row.topic, row.partition)
+    if tp in known.ongoing:
+        raise _refusal(row, f"is being reassigned: {known.shown(tp)}", ErrorCode.REASSIGNMENT_IN_PROGRESS)
     before = topic.partitions[row.partition].replicas
     _check_replicas(row, before, known, allow_factor_change)
     before_dirs = None
     if row.log_dirs is not None:
         _check_log_dirs(row, row.log_dirs, known)
     if named:
-        before_dirs = tuple(_where(place, broker, known.held) for broker in before)
+        before_dirs = tuple(_where(tp, broker, known.held) for broker in before)
     paths = tuple(None if path == ANY else path for path in row.log_dirs or ())
     move = Move(
         topic=row.topic,
@@ -321,8 +321,8 @@ def _check_log_dirs(row: PartitionReassignment, log_dirs: Sequence[str], known: 
             )
 
 
-def _where(place: PartitionId, broker: int, held: Mapping[Replica, LocalReplica]) -> str:
-    return held.get((*place, broker), NO_REPLICA).path or ANY
+def _where(tp: PartitionId, broker: int, held: Mapping[Replica, LocalReplica]) -> str:
+    return held.get((*tp, broker), NO_REPLICA).path or ANY
 
 
 def _changes(move: Move) -> bool:
@@ -344,8 +344,8 @@ def _held_up(
 
 def _all_shown(known: Known) -> str:
     """The ongoing reassignments, as ``orders-0 (adding [2], removing [1])``: the first 20 and how many more."""
-    places = sorted(known.ongoing)
-    return listed(places, _SHOWN, lambda place: f"{place[0]}-{place[1]} ({known.shown(place)})")
+    tps = sorted(known.ongoing)
+    return listed(tps, _SHOWN, lambda tp: f"{tp[0]}-{tp[1]} ({known.shown(tp)})")
 
 
 def _refusal(

@@ -42,13 +42,13 @@ def verify(
     _check(rows)
     # Before the topics: a reassignment that ends in between is shown with its final replicas.
     ongoing = reassignments.all_ongoing()
-    topics = describe(admin, (row.topic for row in rows), places=((row.topic, row.partition) for row in rows))
+    topics = describe(admin, (row.topic for row in rows), tps=((row.topic, row.partition) for row in rows))
     placed: dict[int, list[PartitionId]] = {}
     for row in rows:
         for broker, path in zip(row.replicas, row.log_dirs or (), strict=False):
             if path != ANY:
                 placed.setdefault(broker, []).append((row.topic, row.partition))
-    answers = log_dirs.describe_each({broker: by_topic(places) for broker, places in placed.items()})
+    answers = log_dirs.describe_each({broker: by_topic(tps) for broker, tps in placed.items()})
     held = local_replicas(answers)
     found = [_partition(row, topics, ongoing.keys(), held) for row in rows]
     complete = all(
@@ -65,12 +65,12 @@ def _partition(
     ongoing: Collection[PartitionId],
     held: Mapping[Replica, LocalReplica],
 ) -> schemas.VerifiedPartition:
-    place = (row.topic, row.partition)
+    tp = (row.topic, row.partition)
     topic = topics.get(row.topic)
     there = topic is not None and 0 <= row.partition < len(topic.partitions)
     replicas = list(topic.partitions[row.partition].replicas) if topic is not None and there else []
     status: schemas.VerifiedStatus = "completed" if replicas == row.replicas else "differs"
-    if place in ongoing:
+    if tp in ongoing:
         status = "in_progress"
     elif not there:
         status = "unknown"
@@ -81,7 +81,7 @@ def _partition(
         replicas=replicas,
         target=row.replicas,
         log_dirs=[
-            _replica(broker, path, held.get((*place, broker), NO_REPLICA))
+            _replica(broker, path, held.get((*tp, broker), NO_REPLICA))
             for broker, path in zip(row.replicas, row.log_dirs or (), strict=False)
             if path != ANY
         ],

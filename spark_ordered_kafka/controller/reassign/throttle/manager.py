@@ -62,15 +62,15 @@ class _Asked:
     """The throttles of a request and its partitions, which only become fewer; ``begun``: those that wait no more."""
 
     rates: tuple[int | None, int | None]
-    places: frozenset[PartitionId]
+    tps: frozenset[PartitionId]
     begun: frozenset[PartitionId]
 
     def is_within(self, other: _Asked) -> bool:
-        return self.rates == other.rates and self.places <= other.places
+        return self.rates == other.rates and self.tps <= other.tps
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _LastLook:
     """The result of the last check, by the controller of ``epoch``; ``unlisted``: moves that no list has yet."""
 
     epoch: int
@@ -105,7 +105,7 @@ class Throttles:
         self._reassignments = Reassignments(admin.requests, timeout=timeout)
         self._log_dirs = LogDirs(admin.requests, timeout=min(timeout, _BROKER_TIMEOUT))
         self._clock = clock
-        self._seen: _Seen | None = None
+        self._last: _LastLook | None = None
         # Recently replaced values, and when: brokers may still show them for a moment.
         self._replaced: dict[Key, tuple[frozenset[str | None], float]] = {}
         self._unfinished = False
@@ -149,11 +149,11 @@ class Throttles:
         """
         epoch, _ = self._session.guard()
         asked = {request: limits for request, need in needs.items() if (limits := _asked(need)) is not None}
-        seen = self._seen
-        if seen is not None and seen.epoch == epoch and self._holds(seen, asked):
-            return list(seen.warnings)
+        last = self._last
+        if last is not None and last.epoch == epoch and self._holds(last, asked):
+            return list(last.warnings)
         self._unfinished = True
-        self._seen = None
+        self._last = None
         started = self._clock()
         step, warnings, lacking = self._carry_out(wanted(needs), stop, unread=unread)
         self._refused = frozenset(
@@ -163,19 +163,19 @@ class Throttles:
         if not stop.is_set():
             interval = max(_LOOK_INTERVAL, min((now - started) / _LOOK_SHARE, _MAX_LOOK_INTERVAL))
             late = {request: unlisted(need) for request, need in needs.items()}
-            self._seen = _Seen(epoch, asked, late, step, warnings, now + interval)
+            self._last = _LastLook(epoch, asked, late, step, warnings, now + interval)
             # What a request that cannot be read may need is restored once Kafka has done it.
             self._unfinished = bool(step.changes or step.absent or (unread and step.record.held()))
         return list(warnings)
 
-    def _holds(self, seen: _Seen, asked: Mapping[int, _Asked]) -> bool:
+    def _holds(self, last: _LastLook, asked: Mapping[int, _Asked]) -> bool:
         """Whether the last check covers these requests, and the next one is not due yet."""
-        if not asked and not seen.step.record.held():
+        if not asked and not last.step.record.held():
             return True
-        if self._clock() >= seen.next_look or asked.keys() != seen.asked.keys():
+        if self._clock() >= last.next_look or asked.keys() != last.asked.keys():
             return False
         return all(
-            limits.is_within(seen.asked[request]) and not limits.begun & seen.unlisted[request]
+            limits.is_within(last.asked[request]) and not limits.begun & last.unlisted[request]
             for request, limits in asked.items()
         )
 
@@ -323,5 +323,5 @@ def _asked(need: Need) -> _Asked | None:
     rates = (need.throttle, need.log_dir_throttle)
     if rates == (None, None) or not need.moves:
         return None
-    begun = frozenset(move.place for move in need.moves if move.state != "waiting")
-    return _Asked(rates, frozenset(move.place for move in need.moves), begun)
+    begun = frozenset(move.tp for move in need.moves if move.state != "waiting")
+    return _Asked(rates, frozenset(move.tp for move in need.moves), begun)

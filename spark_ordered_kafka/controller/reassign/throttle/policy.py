@@ -126,7 +126,7 @@ class Rate:
 class Replicas:
     """A topic's list is to have these (partition, broker), which ``requests`` are moving."""
 
-    places: frozenset[tuple[int, int]]
+    replicas: frozenset[tuple[int, int]]
     requests: tuple[int, ...]
 
     def value(self, held: ConfigOverride) -> str:
@@ -138,7 +138,7 @@ class Replicas:
         own = _listed(held.original)
         if own == [ALL_REPLICAS]:
             return held.original or ALL_REPLICAS
-        ours = [text for text in _texts(self.places) if text not in set(own)]
+        ours = [text for text in _texts(self.replicas) if text not in set(own)]
         if held.requests == self.requests:
             there = set(_listed(held.value)) - set(own)
             if there.issuperset(ours) and len(there) <= 2 * len(ours):
@@ -181,23 +181,21 @@ def wanted(needs: Mapping[int, Need]) -> dict[Key, Rate | Replicas]:
     Rates are for all moves, lists of replicas for those that have begun and the next 500 of each request.
     """
     rates: dict[tuple[int, str], int] = {}
-    places: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
+    replicas: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
     requests: dict[str, list[int]] = defaultdict(list)
     for request in sorted(needs):
         need = needs[request]
         rates.update(((broker, name), rate) for broker, name, rate in _rates(need))
         late = unlisted(need)
-        moving = [
-            move for move in _moving(need.moves) if need.throttle is not None and move.place not in late
-        ]
+        moving = [move for move in _moving(need.moves) if need.throttle is not None and move.tp not in late]
         for move in moving:
-            places[move.topic, LEADER_REPLICAS].update((move.partition, broker) for broker in move.before)
-            places[move.topic, FOLLOWER_REPLICAS].update((move.partition, broker) for broker in move.adding)
+            replicas[move.topic, LEADER_REPLICAS].update((move.partition, broker) for broker in move.before)
+            replicas[move.topic, FOLLOWER_REPLICAS].update((move.partition, broker) for broker in move.adding)
         for topic in {move.topic for move in moving}:
             requests[topic].append(request)
     wishes: dict[Key, Rate | Replicas] = {
         Key("topic", topic, name): Replicas(frozenset(rows), tuple(requests[topic]))
-        for (topic, name), rows in places.items()
+        for (topic, name), rows in replicas.items()
     }
     wishes.update((Key("broker", str(broker), name), Rate(rate)) for (broker, name), rate in rates.items())
     return wishes
@@ -207,7 +205,7 @@ def unlisted(need: Need) -> frozenset[PartitionId]:
     """Moves that :func:`wanted` does not list yet: so many others begin before them."""
     if need.throttle is None:
         return frozenset()
-    waiting = [move.place for move in _moving(need.moves) if move.state == "waiting"]
+    waiting = [move.tp for move in _moving(need.moves) if move.state == "waiting"]
     return frozenset(waiting[_AHEAD:])
 
 
@@ -270,9 +268,7 @@ def too_slow(
     """
     if seconds <= 0:
         return []
-    written = {
-        place: max(0, size - before[place]) / seconds for place, size in after.items() if place in before
-    }
+    written = {tp: max(0, size - before[tp]) / seconds for tp, size in after.items() if tp in before}
     limits = {
         (broker, name): rate for request in sorted(needs) for broker, name, rate in _rates(needs[request])
     }
@@ -280,16 +276,16 @@ def too_slow(
     for need in needs.values():
         started = [move for move in need.moves if move.state != "waiting"]
         for move in _moving(started) if need.throttle is not None else ():
-            rate = written.get(move.place, 0.0)
+            rate = written.get(move.tp, 0.0)
             for broker in move.adding:
                 loads[broker, FOLLOWER_RATE] += rate
-            leader = leaders.get(move.place)
+            leader = leaders.get(move.tp)
             if leader in move.before:
                 # To all followers: what those in sync get counts, too.
                 loads[leader, LEADER_RATE] += rate * (len({*move.before, *move.after}) - 1)
         for move in _placing(started) if need.log_dir_throttle is not None else ():
             for broker in _moves_dirs(move):
-                loads[broker, LOG_DIRS_RATE] += written.get(move.place, 0.0)
+                loads[broker, LOG_DIRS_RATE] += written.get(move.tp, 0.0)
     return [
         f"broker {broker}: the throttle of {decimal(limits[broker, name])}/s is not above the {decimal(round(load))}/s "
         f"{_ROLES[name]}: they never catch up, raise the throttle"
@@ -337,8 +333,8 @@ def _listed(value: str | None) -> list[str]:
     return [text for entry in (value or "").split(",") if (text := entry.strip())]
 
 
-def _texts(places: Iterable[tuple[int, int]]) -> list[str]:
-    return [f"{partition}:{broker}" for partition, broker in sorted(places)]
+def _texts(replicas: Iterable[tuple[int, int]]) -> list[str]:
+    return [f"{partition}:{broker}" for partition, broker in sorted(replicas)]
 
 
 def _judged(held: ConfigOverride, value: str | None) -> ConfigOverride:

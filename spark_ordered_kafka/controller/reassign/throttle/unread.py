@@ -54,5 +54,5 @@ def both(wishes: Wanted, more: Wanted) -> Wanted:
         other = wishes.get(key)
         if isinstance(wish, Replicas) and isinstance(other, Replicas):
             requests = tuple(sorted({*wish.requests, *other.requests}))
-            found[key] = Replicas(wish.places | other.places, requests)
+            found[key] = Replicas(wish.replicas | other.replicas, requests)
     return found
