@@ -5,17 +5,22 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.controller.change.protocol import Instruction
+from spark_ordered_kafka.kafka.fence import coordinator_partition
 from tests.integration.controllers import InProcess
 from tests.servers import TIMEOUT
 
 _INIT_PRODUCER_ID, _VERSION = 22, 1
+_LOG = "__transaction_state"
 _IN_FLIGHT = 200
 
 
@@ -34,24 +39,40 @@ class Fences:
 def make_dead_ids(bootstrap_servers: str, topic: str, count: int, *, writer: str = "dead") -> list[str]:
     """Initialise ids of the topic's writers, as producers do that are never heard of again; returns them.
 
-    Requests are sent without waiting for the answers to others, which no client library does. The cluster has one broker.
+    Requests are sent without waiting for the answers to others, which no client library does, to all coordinators at once.
     """
     names = [f"ordered:{topic}:{writer}:{number}" for number in range(count)]
     # The log of transactions comes into being when a client looks for its coordinator.
     first = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": names[0]})
     first.init_transactions(TIMEOUT)
-    host, _, port = bootstrap_servers.partition(":")
-    with socket.create_connection((host, int(port)), TIMEOUT) as connection:
+    by_coordinator = _by_coordinator(bootstrap_servers, names)
+    with ThreadPoolExecutor(len(by_coordinator)) as pool:
+        for done in [pool.submit(_initialise, *one) for one in by_coordinator.items()]:
+            done.result()
+    return names
+
+
+def _by_coordinator(bootstrap_servers: str, names: Sequence[str]) -> dict[tuple[str, int], list[str]]:
+    found = AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(_LOG, TIMEOUT)
+    partitions = found.topics[_LOG].partitions
+    coordinators: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for name in names:
+        leader = found.brokers[partitions[coordinator_partition(name, len(partitions))].leader]
+        coordinators[str(leader.host), leader.port].append(name)
+    return coordinators
+
+
+def _initialise(coordinator: tuple[str, int], names: Sequence[str]) -> None:
+    with socket.create_connection(coordinator, TIMEOUT) as connection:
         answers = connection.makefile("rb")
-        left, deadline = names[1:], time.monotonic() + TIMEOUT + count / 100
+        left, deadline = list(names), time.monotonic() + TIMEOUT + len(names) / 100
         while left:
-            assert time.monotonic() < deadline, f"{len(left)} of {count} ids could not be initialised"
+            assert time.monotonic() < deadline, f"{len(left)} of {len(names)} ids could not be initialised"
             left = [
                 name
                 for first in range(0, len(left), _IN_FLIGHT)
                 for name in _refused(connection, answers, left[first : first + _IN_FLIGHT])
             ]
-    return names
 
 
 def _refused(connection: socket.socket, answers: BinaryIO, names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Up to 200,000 dead transactional ids, on servers of their own: the broker keeps them for a week."""
+"""Up to 200,000 dead transactional ids, on servers of their own: brokers keep them for a week."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from tests.integration.controllers import InProcess
 from tests.integration.dead_ids import Fences, make_dead_ids
 
 
-@pytest.fixture(scope="module")
-def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path_factory.mktemp("crowded"), controllers=0) as cluster:
+@pytest.fixture(scope="module", params=[1, 3], ids=["one broker", "three brokers"])
+def kafka_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    directory = tmp_path_factory.mktemp("crowded")
+    with LocalCluster(directory, brokers=request.param, controllers=0) as cluster:
         yield cluster
 
 
