@@ -23,8 +23,10 @@ def shares(volumes: Mapping[_KeyT, int | None]) -> dict[_KeyT, float]:
 
 
 def attainable_mean(total: int, sizes: Iterable[int], brokers: int) -> float:
-    """What each of so many ``brokers``, or log directories, can have of ``total`` bytes: the mean, without replicas of such ``sizes``
-    that are larger than it, and as many brokers: no broker can have a part of them (D-396)."""
+    """What each of so many ``brokers``, or log directories, can have of ``total`` bytes.
+
+    The mean. A replica that is larger than it cannot be divided: such ``sizes``, and as many brokers, are left out (D-396).
+    """
     left = brokers
     for size in nlargest(brokers - 1, sizes):
         if size * left <= total:
