@@ -154,7 +154,7 @@ def _source(
     options: Mapping[str, str], defaults: Mapping[str, str] | None, *checks: Callable[[], object]
 ) -> SourceOptions:
     own = _documented(options)
-    given = Given(_without_rivals(_of_side(defaults, "source"), own) | own, "option ")
+    given = Given(_without_overridden(_of_side(defaults, "source"), own) | own, "option ")
     fields: dict[str, Callable[[], Any]] = {
         "connection": lambda: _connection(given),
         "subscription": lambda: _subscription(given),
@@ -238,11 +238,11 @@ def _of_side(defaults: Mapping[str, str] | None, side: option_names.Side) -> dic
     }
 
 
-def _without_rivals(defaults: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The defaults, without those that an option of the read sets."""
+def _without_overridden(defaults: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The defaults, without those that an option of the read takes the place of."""
     groups = [group for group in (_SUBSCRIPTION, _STARTING, _ENDING) if any(name in own for name in group)]
-    rivals = {name for group in groups for name in group}
-    return {name: value for name, value in defaults.items() if name not in rivals}
+    overridden = {name for group in groups for name in group}
+    return {name: value for name, value in defaults.items() if name not in overridden}
 
 
 def _check_names(options: Mapping[str, str], known: tuple[str, ...], side: str) -> None:

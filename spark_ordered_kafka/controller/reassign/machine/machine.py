@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
+from spark_ordered_kafka.controller.reassign.machine.contention import Contention
 from spark_ordered_kafka.controller.reassign.machine.failures import away_error, foreign, offline_error
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Ask,
@@ -22,7 +23,6 @@ from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Start,
     Withdraw,
 )
-from spark_ordered_kafka.controller.reassign.machine.rivals import Rivals
 from spark_ordered_kafka.controller.reassign.machine.steps import forbids_directory, starting, step
 from spark_ordered_kafka.controller.reassign.machine.tasks import BEGUN, Advance, Failure, Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import (
@@ -96,14 +96,14 @@ def advance(
     turn = _Turn(View(cluster, limits, away), memory)
     continued = [turn.proceed(task) for task in tasks]
     headroom = _occupied(continued, turn.trackers, cluster, limits)
-    rivals = Rivals.of(continued)
+    contention = Contention.of(continued)
     for task in continued:
         if task.request_id not in held or task.cancelling:
-            rivals.tasks[task.request_id] = turn.begin(task, headroom, rivals)
-    for request_id, tps in rivals.replaced(held).items():
-        rivals.tasks[request_id] = turn.replace(rivals.tasks[request_id], tps)
+            contention.tasks[task.request_id] = turn.begin(task, headroom, contention)
+    for request_id, tps in contention.replaced(held).items():
+        contention.tasks[request_id] = turn.replace(contention.tasks[request_id], tps)
     return Advance(
-        tuple(rivals.tasks.values()),
+        tuple(contention.tasks.values()),
         Memory(away, turn.trackers, turn.differing),
         tuple(turn.asks),
         {request: frozenset(tps) for request, tps in turn.intents.items()},
@@ -145,9 +145,9 @@ class _Turn:
                 self.look.add(tp[0])
         return task.with_moves(changed)
 
-    def begin(self, task: Task, headroom: _Headroom, rivals: Rivals) -> Task:
+    def begin(self, task: Task, headroom: _Headroom, contention: Contention) -> Task:
         """Begin waiting moves as far as there is room; end those that cannot begin."""
-        changed = _beginning(task, self, headroom, rivals)
+        changed = _beginning(task, self, headroom, contention)
         for tp, (move, tracker) in changed.items():
             if move.state not in BEGUN:
                 continue
@@ -304,14 +304,16 @@ def _placing(task: Task, move: Move) -> Collection[int]:
     return [broker for broker in task.receiving[move.tp] if broker in placements] if placements else ()
 
 
-def _beginning(task: Task, turn: _Turn, headroom: _Headroom, rivals: Rivals) -> dict[PartitionId, Tracked]:
+def _beginning(
+    task: Task, turn: _Turn, headroom: _Headroom, contention: Contention
+) -> dict[PartitionId, Tracked]:
     """Moves that begin now, and those that end without having begun."""
     view = turn.view
     changed: dict[PartitionId, Tracked] = {}
     for tp in task.waiting:
-        before = rivals.begun_before(task, tp) if tp in rivals.tps else []
+        before = contention.begun_before(task, tp) if tp in contention.tps else []
         full = headroom.total >= headroom.limits.total and task.receiving[tp] and not before
-        if not task.cancelling and (full or rivals.has_to_wait(task, tp)):
+        if not task.cancelling and (full or contention.has_to_wait(task, tp)):
             continue
         move = task.moves[tp]
         if is_in_progress(move, view.cluster):

@@ -12,14 +12,14 @@ from spark_ordered_kafka.kafka.values import PartitionId
 
 
 @dataclass
-class Rivals:
+class Contention:
     """The tasks of one step, as they are by now, and the partitions that several of them move, with the ids of those."""
 
     tasks: dict[int, Task]
     tps: Mapping[PartitionId, Sequence[int]]
 
     @classmethod
-    def of(cls, tasks: Sequence[Task]) -> Rivals:
+    def of(cls, tasks: Sequence[Task]) -> Contention:
         """Those of ``tasks``, which ascend by id."""
         tps: dict[PartitionId, list[int]] = defaultdict(list)
         for task in tasks if len(tasks) > 1 else ():
