@@ -45,7 +45,7 @@ def make_dead_ids(bootstrap_servers: str, topic: str, count: int, *, writer: str
     # The log of transactions comes into being when a client looks for its coordinator.
     first = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": names[0]})
     first.init_transactions(TIMEOUT)
-    by_coordinator = _by_coordinator(bootstrap_servers, names)
+    by_coordinator = _by_coordinator(bootstrap_servers, names[1:])
     with ThreadPoolExecutor(len(by_coordinator)) as pool:
         for done in [pool.submit(_initialise, *one) for one in by_coordinator.items()]:
             done.result()
