@@ -165,6 +165,7 @@ class TransactionalProducer:
         self.refresh_metadata()
         if await_others is not None:
             await_others()
+        self._brokers_before = self._brokers
         self._run("initialising transactions", self._producer.init_transactions, self._timeout)
 
     def _reach_brokers(self) -> None:
@@ -197,6 +198,7 @@ class TransactionalProducer:
         """Whether the broker that answers knows the topic."""
         found = self._run("asking for metadata", self._producer.list_topics, self._topic, timeout)
         note_brokers(self._servers, found)
+        self._brokers = frozenset(found.brokers)
         error = found.topics[self._topic].error
         return error is None or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -329,9 +331,16 @@ class TransactionalProducer:
         self._watch.ended(self._poll)
 
     def _await_offsets(self, sending: SentOffsets) -> None:
-        if not sending.wait_for(_LOOK_AFTER) and is_missing(self._ask_metadata):
-            raise missing(self._topic, f"the transaction of {self.transactional_id!r} takes no offsets")
-        self._run("committing offsets", sending.wait)
+        # librdkafka 2.16 may sleep over a request that it is to repeat; a flush wakes all of its threads (D-493).
+        wake = partial(self._run, "flushing", self._producer.flush, 0.0)
+        while not sending.wait_for(_LOOK_AFTER, wake) and not sending.is_late():
+            doing = f"the transaction of {self.transactional_id!r} takes no offsets"
+            if is_missing(self._ask_metadata):
+                raise missing(self._topic, doing)
+            # It may wait for one of them without an end (D-494).
+            if gone := self._brokers_before - self._brokers:
+                raise UnavailableError(f"{doing} since brokers are gone: {', '.join(map(str, sorted(gone)))}")
+        self._run("committing offsets", sending.wait, wake)
 
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance.

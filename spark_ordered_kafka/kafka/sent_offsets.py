@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
+
+# Seconds between two calls that wake librdkafka.
+_WAKE_AFTER = 0.05
 
 
 @dataclass(frozen=True)
@@ -45,24 +47,33 @@ class SentOffsets:
         arguments = (self._done, producer, read, timeout)
         threading.Thread(target=_send_offsets, args=arguments, name=f"offsets of {name}", daemon=True).start()
 
-    def wait_for(self, seconds: float) -> bool:
+    def wait_for(self, seconds: float, wake: Callable[[], object] = lambda: None) -> bool:
         """Whether librdkafka has answered within so many seconds, or when the time is up.
 
-        Until then it takes no other call about the transaction.
+        Until then it takes no other call about the transaction. ``wake`` is called again and again meanwhile.
         """
-        return self._answered.wait(min(seconds, max(0.0, self._deadline - time.monotonic())))
+        until = min(time.monotonic() + seconds, self._deadline)
+        while not self._answered.wait(min(_WAKE_AFTER, max(0.0, until - time.monotonic()))):
+            if time.monotonic() >= until:
+                return False
+            wake()
+        return True
 
-    def wait(self) -> None:
-        """Until they are in; raises what librdkafka said, or UnavailableError when the time is up."""
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._deadline
+
+    def wait(self, wake: Callable[[], object]) -> None:
+        """Until they are in; raises what librdkafka or ``wake`` said, or UnavailableError when the time is up."""
+        if not self.wait_for(self._timeout, wake):
+            raise UnavailableError(
+                f"the transaction of {self._name!r} took no offsets within {self._timeout:g} s"
+            )
         done = self._done
         # It may hold the error whose traceback leads here: a cycle that would keep the producer alive.
         del self._done
         try:
-            done.result(max(0.0, self._deadline - time.monotonic()))
-        except FutureTimeoutError as error:
-            raise UnavailableError(
-                f"the transaction of {self._name!r} took no offsets within {self._timeout:g} s"
-            ) from error
+            done.result()
         finally:
             del done
 

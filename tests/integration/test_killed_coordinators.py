@@ -1,0 +1,54 @@
+"""A broker that coordinates groups and transactions of writers is killed."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.producing import Load, check_numbered
+from tests.integration.test_broker_kills import await_whole, create_replicated
+from tests.servers import TIMEOUT
+from tests.streams import conf
+
+_TOPICS = 16
+_GROUPS = "__consumer_offsets"
+
+
+def coordinator(cluster: LocalCluster) -> int:
+    """The broker that coordinates most groups."""
+    found = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(_GROUPS, TIMEOUT)
+    leaders = Counter(row.leader for row in found.topics[_GROUPS].partitions.values())
+    return leaders.most_common(1)[0][0]
+
+
+@pytest.mark.long
+def test_no_writer_waits_for_a_broker_that_is_gone(
+    three_brokers: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """librdkafka 2.16 sleeps over requests that it is to repeat (D-493), and waits for brokers that it has removed (D-494)."""
+    topics = [f"{topic_name}-{number}" for number in range(_TOPICS)]
+    for topic in topics:
+        create_replicated(three_brokers, topic, 2)
+        await_whole(three_brokers, topic)
+    with (
+        caplog.at_level(logging.INFO, "spark_ordered_kafka"),
+        OrderedProducer(conf(three_brokers, commit_interval_ms=50)) as producer,
+    ):
+        with Load(producer, *topics, pause=0.05) as load:
+            load.await_round()
+            producer.flush()
+            victim = f"broker-{coordinator(three_brokers)}"
+            three_brokers.kill(victim)
+            load.await_round()
+        try:
+            producer.flush()
+        finally:
+            three_brokers.start(victim)
+    for topic in topics:
+        check_numbered(three_brokers, topic, load.produced)
+    assert "took no offsets within" not in caplog.text
