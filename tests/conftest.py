@@ -99,10 +99,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedServer
     return SharedServersScheduling(config, log)
 
 
+_USERS = (
+    "BOOTSTRAP_SERVERS",
+    "ORDERED_KAFKA_CONTROLLER",
+    "ORDERED_KAFKA_COMMAND_CONFIG",
+    "ORDERED_KAFKA_PROFILE",
+)
+"""What ``.ordered-kafka/env.sh`` sets, and a profile that was chosen."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_profiles(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Commands, also of other processes, do not find the profiles of the user who runs the tests."""
+    """Commands, also of other processes, do not find what the user who runs the tests has: profiles, and servers of the README."""
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+    for name in _USERS:
+        os.environ.pop(name, None)
 
 
 # Kafka's default, as on most servers: what only asks for a topic must not create it (D-460).

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -23,6 +23,7 @@ from spark_ordered_kafka.kafka.properties import producer_properties
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.kafka.transaction_errors import first_error, transaction_error
+from spark_ordered_kafka.kafka.writer_layout import WriterLayout
 from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.producing import Headroom, produce, queue_rows
 from spark_ordered_kafka.native.unanswered import watch
@@ -56,46 +57,6 @@ class Row(TypedDict, total=False):
     timestamp: int
     headers: Headers
     callback: Callable[[KafkaError | None, Message], None]
-
-
-class EarlierCount(Protocol):
-    """What the epochs of an earlier partition count of a compacted topic may have left behind."""
-
-    @property
-    def undeleted_partition_count(self) -> int:
-        """The partition count."""
-
-    @property
-    def ends(self) -> Sequence[int]:
-        """Per partition the offset below which they wrote; 0, or beyond the end: no key has moved away since."""
-
-
-class WriterLayout(Protocol):
-    """What a writer must know of a topic's layout; the controller's answer to a writer has it."""
-
-    @property
-    def hash(self) -> str:
-        """Name of the hash of keys."""
-
-    @property
-    def initial_partition_count(self) -> int:
-        """The partition count the topic began with."""
-
-    @property
-    def undeleted_partition_count(self) -> int:
-        """Partitions that are written to."""
-
-    @property
-    def layout_epoch(self) -> int:
-        """Number of the layout."""
-
-    @property
-    def ordered_delivery(self) -> bool:
-        """Whether a change of the layout fences writers; if not, they have to ask again by themselves."""
-
-    @property
-    def earlier(self) -> Sequence[EarlierCount]:
-        """Where keys of a compacted topic may have old values; empty for every other topic."""
 
 
 class TransactionalProducer:

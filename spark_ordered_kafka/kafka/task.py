@@ -25,10 +25,11 @@ from spark_ordered_kafka.kafka.buffer import Memory, RowBuffer
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, look_up
 from spark_ordered_kafka.kafka.pool import ProducerPool
-from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.properties import transaction_timeout_ms
 from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, mismatch, refusal
 from spark_ordered_kafka.kafka.writer import LayoutOf, TopicWriter
+from spark_ordered_kafka.kafka.writer_layout import WriterLayout
 from spark_ordered_kafka.native.contents import Records
 
 _LOG = logging.getLogger(__name__)

@@ -14,10 +14,11 @@ import numpy.typing as npt
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.ledger import LedgerEntry
-from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer
 from spark_ordered_kafka.kafka.ranges import LogQuestion, LogRanges
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
+from spark_ordered_kafka.kafka.writer_layout import WriterLayout
 from spark_ordered_kafka.native.contents import Contents, Records
 from spark_ordered_kafka.native.keys import key_hashes
 from spark_ordered_kafka.ordering import tombstone_targets

@@ -16,8 +16,9 @@ from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, FencedError, UnavailableError
 from spark_ordered_kafka.kafka.buffer import Memory
-from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
+from spark_ordered_kafka.kafka.writer_layout import WriterLayout
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
 from tests.queries import await_stable

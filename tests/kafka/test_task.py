@@ -26,8 +26,8 @@ from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, LedgerEntry, Origin
 from spark_ordered_kafka.kafka.pool import ProducerPool
-from spark_ordered_kafka.kafka.producer import EarlierCount, WriterLayout
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
+from spark_ordered_kafka.kafka.writer_layout import EarlierCount, WriterLayout
 from spark_ordered_kafka.native.contents import Records, objects
 from tests.seeds import examples
 
