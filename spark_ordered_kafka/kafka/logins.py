@@ -43,11 +43,15 @@ class BrokerErrors:
         self._then = then
         self._refused: KafkaError | None = None
         self._last: KafkaError | None = None
+        self.lost = 0
+        """How often a connection was lost, or could not be made."""
 
     def __call__(self, error: KafkaError) -> None:
         # That all brokers are down says less than the error of each before it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._last = error
+        if error.code() == KafkaError._TRANSPORT:
+            self.lost += 1
         if _is_refusal(error):
             self._refused = error
         if self._then is not None:

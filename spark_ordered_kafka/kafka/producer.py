@@ -126,7 +126,7 @@ class TransactionalProducer:
         self.refresh_metadata()
         if await_others is not None:
             await_others()
-        self._brokers_before = self._brokers
+        self._brokers_before, self._lost_before = self._brokers, self._errors.lost
         self._run("initialising transactions", self._producer.init_transactions, self._timeout)
 
     def _reach_brokers(self) -> None:
@@ -298,9 +298,9 @@ class TransactionalProducer:
             doing = f"the transaction of {self.transactional_id!r} takes no offsets"
             if is_missing(self._ask_metadata):
                 raise missing(self._topic, doing)
-            # It may wait for one of them without an end (D-494).
-            if gone := self._brokers_before - self._brokers:
-                raise UnavailableError(f"{doing} since brokers are gone: {', '.join(map(str, sorted(gone)))}")
+            # It may wait without an end for one that it has given up (D-494).
+            if self._errors.lost > self._lost_before or not self._brokers_before <= self._brokers:
+                raise UnavailableError(f"{doing} since connections to brokers were lost")
         self._run("committing offsets", sending.wait, wake)
 
     def abort(self) -> None:
