@@ -13,8 +13,9 @@ from confluent_kafka import Producer, TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
 
-# Seconds between two calls that wake librdkafka.
-_WAKE_AFTER = 0.05
+# Seconds until librdkafka is woken for the first time; then twice as many each time, up to the second number: where hundreds of
+# instances wait, waking them takes the time that they wait for.
+_WAKE_AFTER, _WAKE_AT_LEAST = 0.05, 0.5
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,12 @@ class SentOffsets:
 
         Until then it takes no other call about the transaction. ``wake`` is called again and again meanwhile.
         """
-        until = min(time.monotonic() + seconds, self._deadline)
-        while not self._answered.wait(min(_WAKE_AFTER, max(0.0, until - time.monotonic()))):
+        until, pause = min(time.monotonic() + seconds, self._deadline), _WAKE_AFTER
+        while not self._answered.wait(min(pause, max(0.0, until - time.monotonic()))):
             if time.monotonic() >= until:
                 return False
             wake()
+            pause = min(2 * pause, _WAKE_AT_LEAST)
         return True
 
     def is_late(self) -> bool:
