@@ -99,7 +99,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedServer
     return SharedServersScheduling(config, log)
 
 
-_USERS = (
+_USER_VARIABLES = (
     "BOOTSTRAP_SERVERS",
     "ORDERED_KAFKA_CONTROLLER",
     "ORDERED_KAFKA_COMMAND_CONFIG",
@@ -109,10 +109,10 @@ _USERS = (
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_profiles(tmp_path_factory: pytest.TempPathFactory) -> None:
+def no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands, also of other processes, do not find what the user who runs the tests has: profiles, and servers of the README."""
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
-    for name in _USERS:
+    for name in _USER_VARIABLES:
         os.environ.pop(name, None)
 
 

@@ -294,14 +294,14 @@ class TransactionalProducer:
     def _await_offsets(self, sending: SentOffsets) -> None:
         # librdkafka 2.16 may sleep over a request that it is to repeat; a flush wakes all of its threads (D-493).
         wake = partial(self._run, "flushing", self._producer.flush, 0.0)
+        doing = f"the transaction of {self.transactional_id!r} takes no offsets"
         while not sending.wait_for(_LOOK_AFTER, wake) and not sending.is_late():
-            doing = f"the transaction of {self.transactional_id!r} takes no offsets"
             if is_missing(self._ask_metadata):
                 raise missing(self._topic, doing)
             # It may wait without an end for one that it has given up (D-494).
             if self._errors.lost > self._lost_before or not self._brokers_before <= self._brokers:
                 raise UnavailableError(f"{doing} since connections to brokers were lost")
-        self._run("committing offsets", sending.wait, wake)
+        self._run("committing offsets", sending.result)
 
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance.

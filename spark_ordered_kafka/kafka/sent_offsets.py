@@ -65,9 +65,9 @@ class SentOffsets:
         """Whether the time is up."""
         return time.monotonic() >= self._deadline
 
-    def wait(self, wake: Callable[[], object]) -> None:
-        """Until they are in; raises what librdkafka or ``wake`` said, or UnavailableError when the time is up."""
-        if not self.wait_for(self._timeout, wake):
+    def result(self) -> None:
+        """Raises what librdkafka said, or UnavailableError where it has not answered."""
+        if not self._answered.is_set():
             raise UnavailableError(
                 f"the transaction of {self._name!r} took no offsets within {self._timeout:g} s"
             )

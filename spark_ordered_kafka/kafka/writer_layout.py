@@ -1,4 +1,4 @@
-"""What the layer of Kafka asks of a topic's layout, whoever keeps it."""
+"""What transactional producers read of a topic's layout."""
 
 from __future__ import annotations
 

@@ -15,12 +15,11 @@ from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.controller.change.protocol import Instruction
-from spark_ordered_kafka.kafka.fence import coordinator_partition
+from spark_ordered_kafka.kafka.fence import TRANSACTION_STATE_TOPIC, coordinator_partition
 from tests.integration.controllers import InProcess
 from tests.servers import TIMEOUT
 
 _INIT_PRODUCER_ID, _VERSION = 22, 1
-_LOG = "__transaction_state"
 _IN_FLIGHT = 200
 
 
@@ -53,8 +52,10 @@ def make_dead_ids(bootstrap_servers: str, topic: str, count: int, *, writer: str
 
 
 def _by_coordinator(bootstrap_servers: str, names: Sequence[str]) -> dict[tuple[str, int], list[str]]:
-    found = AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(_LOG, TIMEOUT)
-    partitions = found.topics[_LOG].partitions
+    found = AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(
+        TRANSACTION_STATE_TOPIC, TIMEOUT
+    )
+    partitions = found.topics[TRANSACTION_STATE_TOPIC].partitions
     coordinators: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in names:
         leader = found.brokers[partitions[coordinator_partition(name, len(partitions))].leader]

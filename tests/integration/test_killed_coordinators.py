@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.kafka.groups import OFFSETS_TOPIC
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.producing import Load, check_numbered
 from tests.integration.test_broker_kills import await_whole, create_replicated
@@ -16,13 +17,12 @@ from tests.servers import TIMEOUT
 from tests.streams import conf
 
 _TOPICS = 16
-_GROUPS = "__consumer_offsets"
 
 
 def coordinator(cluster: LocalCluster) -> int:
     """The broker that coordinates most groups."""
-    found = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(_GROUPS, TIMEOUT)
-    leaders = Counter(row.leader for row in found.topics[_GROUPS].partitions.values())
+    found = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(OFFSETS_TOPIC, TIMEOUT)
+    leaders = Counter(row.leader for row in found.topics[OFFSETS_TOPIC].partitions.values())
     return leaders.most_common(1)[0][0]
 
 
