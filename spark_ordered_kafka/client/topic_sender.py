@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
+from spark_ordered_kafka.client.accepted import Accepted
 from spark_ordered_kafka.client.backlog import SMALL_BYTES, Backlog, Chunk, CommitRequest, Extra, Queue
 from spark_ordered_kafka.client.commit_schedule import CHUNK_ROWS, CommitSchedule, Task, is_ripe
 from spark_ordered_kafka.client.reports import Outbox, kafka_error
@@ -61,17 +62,10 @@ class TopicSender:
         # Under the lock:
         self._wake_at = 1
         self._work = threading.Condition(backlog.lock)
-        self._requests: list[CommitRequest] = []
-        # What those requests are for, until a transaction takes it: what is produced later belongs to the next one.
-        self._asked: list[Chunk] = []
-        self._aborts: list[CommitRequest] = []
-        # Of what was asked, chunks and requests from before the last abort, and all rows: it drops no later ones (D-340).
-        self._chunks_to_drop = self._requests_to_drop = self._rows_to_drop = 0
+        self._accepted = Accepted(backlog, self.queue)
         self._hurried = False
         self._closing = False
-        # Records in the open transaction and before it, when the first of them was accepted, and when the last one ended.
-        self._taken = 0
-        self._taken_since = 0.0
+        # When the last transaction ended.
         self._settled_at = 0.0
         # Held by the thread that works on the open transaction; what ended a caller's work on it.
         self._sending = threading.Lock()
@@ -137,7 +131,7 @@ class TopicSender:
             # confluent-kafka leaks when a call fails inside an exception's handler, where callers may be (D-120).
             may_send = self._failure is None and sys.exc_info()[0] is None
             with self._backlog.lock:
-                ripe = is_ripe(self.queue) and not self._requests and not self._aborts
+                ripe = is_ripe(self.queue) and not self._accepted.commits and not self._accepted.aborts
                 may_send = may_send and ripe and self._transaction.takes(self.queue)
                 if may_send:
                     self._take()
@@ -164,36 +158,31 @@ class TopicSender:
     def request_commit(self, read: tuple[TransactionOffsets, ...] = ()) -> CommitRequest:
         """Ask for all accepted so far, and nothing later, to be committed, with ``read`` if given; the lock is held."""
         if self.error is None:
-            self._cut()
-        return self._ask(self._requests, CommitRequest(read, self))
+            self._accepted.cut()
+        return self._ask(self._accepted.commits, CommitRequest(read, self))
 
     def request_abort(self) -> CommitRequest:
         """Ask for all accepted so far that is not committed, and nothing later, to be dropped; the lock is held."""
         if self.error is None:
-            self._cut()
+            self._accepted.cut()
         self.has_lost = False
-        self._chunks_to_drop, self._requests_to_drop = len(self._asked), len(self._requests)
-        self._rows_to_drop = self._taken
-        return self._ask(self._aborts, CommitRequest())
+        self._accepted.drop()
+        return self._ask(self._accepted.aborts, CommitRequest())
 
     @property
     def pending(self) -> int:
         """Rows that are not committed; the lock is held."""
-        return self._taken + len(self.queue)
+        return self._accepted.pending
 
     @property
     def kept(self) -> int:
         """Those of them that no abort is about to drop; the lock is held."""
-        return self.pending - self._rows_to_drop
+        return self._accepted.kept
 
     @property
     def oldest(self) -> float | None:
         """When the first of those was accepted, None without any; the lock is held."""
-        if not self._rows_to_drop:
-            return self._oldest if self.pending else None
-        asked = self._asked[self._chunks_to_drop :]
-        since = asked[0].since if asked else self.queue.since
-        return since if self.kept else None
+        return self._accepted.oldest_kept
 
     def stop(self) -> None:
         """Let the sender commit what is pending, and end; the lock is held."""
@@ -235,7 +224,7 @@ class TopicSender:
             while True:
                 now = self._clock()
                 due = self._due()
-                if self._aborts:
+                if self._accepted.aborts:
                     return Task.ABORT
                 if self._failure is not None:
                     return Task.SEND
@@ -243,13 +232,13 @@ class TopicSender:
                 if ripe and not self._transaction.is_open:
                     # Only to begin: the callers send what they queued meanwhile.
                     return Task.SEND
-                if due <= now and ripe and not self._requests and self._transaction.takes(self.queue):
+                if due <= now and ripe and not self._accepted.commits and self._transaction.takes(self.queue):
                     # The next call of produce() sends it, unless there is none for a while.
                     leave_until = now + _PATIENCE if leave_until is None else leave_until
                     due = leave_until
                 if due <= now:
                     self._take()
-                    self._committing, self._requests, self._hurried = self._requests, [], False
+                    self._committing, self._hurried = self._accepted.take_commits(), False
                     return Task.COMMIT
                 if ripe and not self._transaction.takes(self.queue):
                     self._take()
@@ -258,7 +247,7 @@ class TopicSender:
                     self.error = ClosedError("the producer is closed; make a new one")
                     self.queue.limit = 0
                     return Task.END
-                self._wake_at = self._schedule.worth_waking(self.pending, self._taken)
+                self._wake_at = self._schedule.worth_waking(self.pending, self._accepted.taken)
                 self.queue.limit = min(self.queue.limit, 2 * self._wake_at)
                 longest = _SERVING if self._transaction.is_open else _IDLING
                 woken = self._work.wait(min(longest, due - now))
@@ -269,28 +258,12 @@ class TopicSender:
     def _due(self) -> float:
         """When to commit."""
         pending = self.pending
-        if self._requests or ((self._hurried or self._closing) and pending):
+        if self._accepted.commits or ((self._hurried or self._closing) and pending):
             return 0.0
-        return self._schedule.due(pending, self._oldest, self._settled_at)
-
-    @property
-    def _oldest(self) -> float:
-        """When the oldest row was accepted."""
-        return self._taken_since if self._taken else self.queue.since
-
-    def _cut(self) -> None:
-        """End a chunk with what is queued by now."""
-        if len(self.queue) > 0:
-            self._taken_since = self._oldest
-            self._taken += len(self.queue)
-            self._asked.append(self._backlog.take(self.queue))
+        return self._schedule.due(pending, self._accepted.oldest, self._settled_at)
 
     def _take(self) -> None:
-        """The transaction takes what is queued, but for what follows a request to commit."""
-        if not self._requests:
-            self._cut()
-        self._transaction.add(self._asked)
-        self._asked = []
+        self._transaction.add(self._accepted.take())
 
     def _do(self, task: Task) -> None:
         with self._sending:
@@ -312,10 +285,10 @@ class TopicSender:
                 return
             self._transaction.start_over(failure)
             restarts += 1
-            waited = self._clock() - (self._oldest if self._taken else began)
+            waited = self._clock() - (self._accepted.oldest if self._accepted.taken else began)
             if waited >= self._settings.message_timeout:
                 raise UnavailableError(self._timed_out(failure)) from failure
-            _LOG.info("%s starts over with %d records: %s", self.topic, self._taken, str(failure))
+            _LOG.info("%s starts over with %d records: %s", self.topic, self._accepted.taken, str(failure))
             with self._backlog.lock:
                 self._work.wait_for(self._may_drop, pause_before(restarts))
                 if self._may_drop():
@@ -329,12 +302,12 @@ class TopicSender:
         raise failure
 
     def _may_drop(self) -> bool:
-        return bool(self._aborts) and not self._transaction.in_doubt
+        return bool(self._accepted.aborts) and not self._transaction.in_doubt
 
     def _timed_out(self, failure: OrderedKafkaError) -> str:
         doubt = "; whether they were committed is not known" if self._transaction.in_doubt else ""
         return (
-            f"gave up writing {self._taken} records to {self.topic!r} that were not committed within"
+            f"gave up writing {self._accepted.taken} records to {self.topic!r} that were not committed within"
             f" {self._settings.message_timeout:g} s (message.timeout.ms){doubt}; last error: {failure}"
         )
 
@@ -347,25 +320,17 @@ class TopicSender:
             attempt, chunks = self._transaction.commit(read)
             self._outbox.committed(attempt)
         if self._transaction.rest:
-            requests = self._postponed(requests)
+            # None are done: they are for the rest, too.
+            with self._backlog.lock:
+                self._accepted.put_back(requests)
+            requests = []
         self._settle(chunks, requests)
-
-    def _postponed(self, requests: list[CommitRequest]) -> list[CommitRequest]:
-        """None are done: they are for the rest, too."""
-        with self._backlog.lock:
-            self._requests[:0] = requests
-            if self._aborts:
-                self._requests_to_drop += len(requests)
-        return []
 
     def _abort(self) -> None:
         with self._backlog.lock:
-            aborts, self._aborts = self._aborts, []
-            chunks, requests = self._chunks_to_drop, self._requests_to_drop
-            self._transaction.add(self._asked[:chunks])
-            self._committing += self._requests[:requests]
-            del self._asked[:chunks], self._requests[:requests]
-            self._chunks_to_drop = self._requests_to_drop = 0
+            aborts, chunks, requests = self._accepted.take_dropped()
+            self._transaction.add(chunks)
+            self._committing += requests
         reason = f"records to {self.topic!r} were dropped by abort()"
         self._drop(invalid_request(reason), KafkaError(KafkaError._PURGE_QUEUE, reason))
         with self._backlog.lock:
@@ -383,12 +348,8 @@ class TopicSender:
         self, chunks: list[Chunk], requests: list[CommitRequest], error: BaseException | None = None
     ) -> None:
         with self._backlog.lock:
-            settled = sum(map(len, chunks))
-            self._taken -= settled
-            self._rows_to_drop = max(0, self._rows_to_drop - settled)
+            self._accepted.settle(sum(map(len, chunks)), self._transaction.rest)
             self._settled_at = self._clock()
-            if waiting := [*self._transaction.rest, *self._asked]:
-                self._taken_since = waiting[0].since
             for request in requests:
                 request.done, request.error = True, error
             self._committing = []
@@ -401,8 +362,8 @@ class TopicSender:
         )
         with self._backlog.lock:
             self.error = error
-            requests = [*self._committing, *self._requests, *self._aborts]
-            self._requests, self._aborts = [], []
+            requests = [*self._committing, *self._accepted.take_commits(), *self._accepted.aborts]
+            self._accepted.aborts = []
             self._take()
             self.queue.limit = 0
             chunks = self._transaction.uncommitted

@@ -9,7 +9,8 @@ import pytest
 from kazoo.security import make_acl, make_digest_acl
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
-from spark_ordered_kafka.controller.zk.connection import acls, client_of
+from spark_ordered_kafka.controller.zk.connection import client_of
+from spark_ordered_kafka.controller.zk.protection import acls
 from spark_ordered_kafka.errors import ConfigError
 
 PLAIN = ZooKeeperSettings("h:2181/chroot", session_timeout=4.0)

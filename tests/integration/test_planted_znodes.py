@@ -14,8 +14,9 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
-from spark_ordered_kafka.controller.zk import connection as zookeeper
-from spark_ordered_kafka.controller.zk.connection import acls, client_of
+from spark_ordered_kafka.controller.zk import protection
+from spark_ordered_kafka.controller.zk.connection import client_of
+from spark_ordered_kafka.controller.zk.protection import acls
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
@@ -88,7 +89,7 @@ def test_whoever_plants_all_the_time_leaves_nothing_open(
     settings: ZooKeeperSettings, stranger: KazooClient, tree_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the root, in every znode that is known, and the root itself, again and again, until nobody may any more."""
-    monkeypatch.setattr(zookeeper, "_CHUNK", 1)  # one request after another: the windows are long
+    monkeypatch.setattr(protection, "_CHUNK", 1)  # one request after another: the windows are long
     if tree_before:
         for number in range(30):
             plant(stranger, f"{ROOT}/topics/t{number}/layouts/0")

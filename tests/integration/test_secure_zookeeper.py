@@ -13,7 +13,9 @@ from kazoo.protocol.states import KeeperState
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.controller.zk import connection as zookeeper
-from spark_ordered_kafka.controller.zk.connection import acls, client_of
+from spark_ordered_kafka.controller.zk import protection
+from spark_ordered_kafka.controller.zk.connection import client_of
+from spark_ordered_kafka.controller.zk.protection import acls
 from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.local import LocalCluster
@@ -96,7 +98,7 @@ def test_a_tree_from_before_gets_its_acl(
         topics = [controller.create(2) for _ in range(3)]
         assert controller.alter(topics[0], 3).error_code == 0
     # More than one request after another for the znodes of a level.
-    monkeypatch.setattr(zookeeper, "_CHUNK", 2)
+    monkeypatch.setattr(protection, "_CHUNK", 2)
     with in_process(kafka_cluster, zookeeper=after) as controller:
         assert controller.topic(topics[0]).undeleted_partition_count == 3
         assert controller.alter(topics[1], 3).error_code == 0

@@ -25,6 +25,7 @@ from kazoo.exceptions import (
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.controller.zk import connection as zookeeper
 from spark_ordered_kafka.controller.zk.records import LeaderRecord, dump, number, parse
+from spark_ordered_kafka.controller.zk.requests import result_of
 from spark_ordered_kafka.controller.zk.single_flight import SingleFlight
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.listed import listed
@@ -130,9 +131,9 @@ class Session:
         return bool(self.client.connected) and not self._suspended.is_set()
 
     def wait(self, pending: Any, path: str) -> Any:
-        """As :func:`zookeeper.result_of`, but ZooKeeperError when there is no answer."""
+        """As :func:`result_of`, but ZooKeeperError when there is no answer."""
         try:
-            return zookeeper.result_of(pending, self._settings, path, self._timeout)
+            return result_of(pending, self._settings, path, self._timeout)
         except UnavailableError as error:
             raise ZooKeeperError(str(error)) from error
 
