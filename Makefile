@@ -12,7 +12,7 @@ OF ?= all
 KAFKA ?= 3.9.2
 # How the brokers of `make test-brokers` are set up: defaults, expiring, logs, or far.
 BROKERS ?= defaults
-# What `make chaos` does: a seed gives the same faults again.
+# What `make chaos` does: a seed gives the same faults again. SECURE=secure or no-secure: with TLS and logins or without.
 SEED ?=
 # The planted faults of `make planted`, by name; by default all.
 PLANTED ?=
@@ -170,7 +170,7 @@ bench: venv
 
 # Faults of all kinds on a whole cluster, beside clients and operators; as root, or where users may make namespaces.
 chaos: venv
-	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(RATE),--rate $(RATE)) $(if $(WAY),--way $(WAY))
+	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(RATE),--rate $(RATE)) $(if $(WAY),--way $(WAY)) $(if $(SECURE),--$(SECURE))
 
 # Little happens, for hours (MINUTES=180): does anything grow?
 quiet: venv

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,15 +82,18 @@ class Secrets:
         """``name``.properties of a user: ``client``, ``librdkafka`` or ``controller``."""
         return self.directory / user / f"{name}.properties"
 
-    def create(self) -> None:
-        """Make certificates and passwords if there are none. The directory appears when it is complete."""
+    def create(self, *hosts: str) -> None:
+        """Make certificates and passwords if there are none. The directory appears when it is complete.
+
+        ``hosts``: names and addresses of servers beside the local ones.
+        """
         if self.directory.exists():
             return
         made = Secrets(self.directory.with_name(f".{self.directory.name}"))
         shutil.rmtree(made.directory, ignore_errors=True)
         for path in (made.directory, made.certificate("x").parent, made.password_file("x").parent):
             path.mkdir(mode=0o700)
-        made._issue()
+        made._issue((*_NAMES, *hosts))
         for user in (*USERS, CONTROLLER):
             write_private(made.password_file(user), secrets.token_urlsafe(18))
         made.directory.rename(self.directory)
@@ -139,18 +142,18 @@ class Secrets:
             "ssl.truststore.location": str(self.ca),
         }
 
-    def _issue(self) -> None:
+    def _issue(self, hosts: Sequence[str]) -> None:
         # Half a second to import, which only the first start of a secured cluster needs.
         import trustme
 
         authority = trustme.CA(organization_name="ordered-kafka local")
         authority.cert_pem.write_to_path(self.ca)
         for server in (BROKER, ZOOKEEPER):
-            issued = authority.issue_cert(*_NAMES, common_name=server)
+            issued = authority.issue_cert(*hosts, common_name=server)
             chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
             write_private(self.keystore(server), (_pkcs8(issued.private_key_pem.bytes()) + chain).decode())
         for user in (*USERS, CONTROLLER):
-            names = _NAMES if user == CONTROLLER else (f"{user}@localhost",)
+            names = hosts if user == CONTROLLER else (f"{user}@localhost",)
             issued = authority.issue_cert(*names, common_name=user)
             issued.cert_chain_pems[0].write_to_path(self.certificate(user))
             write_private(self.key(user), _pkcs8(issued.private_key_pem.bytes()).decode())

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import itertools
 import re
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx2
 import javaproperties
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.local import servers
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.credentials import ControllerCredentials
+from spark_ordered_kafka.local import secured, servers
+from spark_ordered_kafka.local.accounts import create_users
 from spark_ordered_kafka.local.class_archive import sharing
 from spark_ordered_kafka.local.jars import kafka_jars
 from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.plan import Parameters, new_state, resize_controllers
 from spark_ordered_kafka.local.ports import HOST
+from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISM
 from spark_ordered_kafka.local.state import ClusterState, Server
 from tests.nemesis.journal import Journal
 from tests.nemesis.network import Network
@@ -37,10 +42,10 @@ _DISK = "1g"
 """Size of each broker's second log directory, a file system of its own."""
 
 
-def plan_servers() -> ClusterState:
-    """The servers, without addresses."""
+def plan_servers(*, secure: bool) -> ClusterState:
+    """The servers, without addresses. ``secure``: with TLS, logins and ACLs everywhere."""
     ports = itertools.count(20001)
-    state = new_state(Parameters(brokers=3, zookeepers=3, racks=("a", "b", "c")), ports)
+    state = new_state(Parameters(brokers=3, zookeepers=3, racks=("a", "b", "c"), secure=secure), ports)
     (first,) = state.of("kraft")
     for number in (first.id + 1, first.id + 2):
         port = next(ports)
@@ -71,13 +76,23 @@ class Replicas(NamedTuple):
 
 
 class Cluster:
-    """Real servers. ``nodes`` has them by name, as in :class:`~spark_ordered_kafka.local.LocalCluster`."""
+    """Real servers. ``nodes`` has them by name, as in :class:`~spark_ordered_kafka.local.LocalCluster`.
+
+    Of a secured one ``secrets`` has the passwords and certificates; all clients are its super user.
+    """
 
     def __init__(self, directory: Path, network: Network, journal: Journal, state: ClusterState) -> None:
         self.directory = directory
         self.state = state
         self._network = network
         self._hosts = {port: server.name for server in state.servers for port in server.ports}
+        self.secrets = servers.secrets_of(directory)
+        if state.secure:
+            directory.mkdir(parents=True, exist_ok=True)
+            self.secrets.create(*(network.address(server.name) for server in state.servers))
+        self._trusted: ssl.SSLContext | bool = (
+            ssl.create_default_context(cafile=str(self.secrets.ca)) if state.secure else True
+        )
         java = find_java()
         jars = kafka_jars(state.kafka_version, java=java, progress=lambda _: None)
         jvm = sharing(java, jars, state.kafka_version, progress=lambda _: None)
@@ -86,7 +101,7 @@ class Cluster:
             command = self._controller(server)
             if server.kind == "zookeeper":
                 config = servers.write_zookeeper_config(directory, state, server)
-                command = servers.zookeeper_command(java, self._placed(config, server), login=False)
+                command = servers.zookeeper_command(java, self._placed(config, server), login=state.secure)
             elif server.kind != "controller":
                 config = self._placed(servers.write_kafka_config(directory, state, server), server)
                 command = servers.kafka_command(java, jars, config, jvm)
@@ -101,15 +116,47 @@ class Cluster:
         """Kafka's ``bootstrap.servers``."""
         return self._translated(self.state.bootstrap_servers)
 
-    @property
-    def zookeeper(self) -> str:
-        """ZooKeeper's connect string."""
-        return self._translated(self.state.zookeeper)
+    def kafka(self, mechanism: str = MECHANISM) -> dict[str, str]:
+        """librdkafka's properties with which clients connect to the brokers."""
+        if not self.state.secure:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self.secrets.kafka(self.bootstrap_servers, secured.SUPER_USER, mechanism)
 
     @property
-    def controller_url(self) -> str:
-        """The controllers' URLs, separated by commas."""
-        return ",".join(self.url(server.name) for server in self.state.of("controller"))
+    def command_config(self) -> Path | None:
+        """For Kafka's own tools: the properties of the connection to a secured cluster."""
+        return self.secrets.properties_file(secured.SUPER_USER, "client") if self.state.secure else None
+
+    def admin(self, mechanism: str = MECHANISM) -> AdminClient:
+        """A new client of the brokers, which logs nothing."""
+        return AdminClient({**self.kafka(mechanism), "log_level": 2})
+
+    @property
+    def zookeeper(self) -> dict[str, Any]:
+        """Arguments of a client of ZooKeeper."""
+        hosts = {"hosts": self._translated(self.state.zookeeper)}
+        if not self.state.secure:
+            return hosts
+        login = {"username": CONTROLLER, "password": self.secrets.password(CONTROLLER)}
+        return hosts | {
+            "use_ssl": True,
+            "ca": str(self.secrets.ca),
+            "certfile": str(self.secrets.certificate(CONTROLLER)),
+            "keyfile": str(self.secrets.key(CONTROLLER)),
+            "sasl_options": {"mechanism": "DIGEST-MD5", **login},
+        }
+
+    @property
+    def controller_options(self) -> dict[str, str]:
+        """Options with which clients connect to the controllers."""
+        urls = ",".join(self.url(server.name) for server in self.state.of("controller"))
+        if not self.state.secure:
+            return {"controller.url": urls}
+        return self.secrets.controller(urls, secured.SUPER_USER)
+
+    def controller(self, retry_for: float, timeout: float = 10.0) -> ControllerClient:
+        """A client of the controllers."""
+        return controller_client(self.controller_options, retry_for, timeout)
 
     def url(self, controller: str) -> str:
         """URL of a controller."""
@@ -125,8 +172,12 @@ class Cluster:
         for server in self.state.servers:
             if server.kind != "controller":
                 self.nodes[server.name].start()
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        # The others have no passwords before they are in Kafka's metadata.
+        admin = self.admin("PLAIN")
         self.wait_for(lambda: len(_brokers(admin)) == len(self.names("broker")), "three brokers")
+        if self.state.secure:
+            create_users(self.secrets, self.bootstrap_servers, timeout=START)
+            self.secrets.write_client_files(self.bootstrap_servers, self.controller_options["controller.url"])
         for name in self.names("controller"):
             self.nodes[name].start()
         self.wait_for(lambda: self.leader() is not None, "a controller that leads")
@@ -140,7 +191,9 @@ class Cluster:
         """The controller that leads, if one says so."""
         for name in self.names("controller"):
             with suppress(httpx2.TransportError, ValueError):
-                answer = httpx2.get(f"{self.url(name)}/readyz", timeout=1.0, trust_env=False)
+                answer = httpx2.get(
+                    f"{self.url(name)}/readyz", timeout=1.0, trust_env=False, verify=self._trusted
+                )
                 if answer.is_success and answer.json()["role"] == "leader":
                     return name
         return None
@@ -164,9 +217,8 @@ class Cluster:
         return True
 
     def _in_sync(self) -> bool:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
         try:
-            metadata = admin.list_topics(timeout=3)
+            metadata = self.admin().list_topics(timeout=3)
         except KafkaException:
             return False
         partitions = [one for topic in metadata.topics.values() for one in topic.partitions.values()]
@@ -176,15 +228,12 @@ class Cluster:
 
     def is_led(self, topic: str) -> bool:
         """Whether no partition of the topic is without a leader. Raises KafkaException when no broker answers."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
-        return all(
-            one.leader >= 0 for one in admin.list_topics(topic, timeout=3).topics[topic].partitions.values()
-        )
+        found = self.admin().list_topics(topic, timeout=3).topics[topic]
+        return all(one.leader >= 0 for one in found.partitions.values())
 
     def replicas(self, topic: str, partition: int) -> Replicas:
         """As a broker knows them. Raises KafkaException when none answers."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
-        found = admin.list_topics(topic, timeout=3).topics[topic].partitions[partition]
+        found = self.admin().list_topics(topic, timeout=3).topics[topic].partitions[partition]
         replicas, in_sync = (
             frozenset(f"broker-{one}" for one in some) for some in (found.replicas, found.isrs)
         )
@@ -230,14 +279,20 @@ class Cluster:
             return []
         home = servers.server_directory(self.directory, server)
         home.mkdir(parents=True, exist_ok=True)
+        text = (
+            secured.write_controller_config(self.secrets, self.state, server, home).read_text()
+            if self.state.secure
+            else (
+                f'host = "{HOST}"\n'
+                f"port = {server.port}\n"
+                f'kafka.bootstrap.servers = "{self.state.bootstrap_servers}"\n'
+                f'zookeeper.connect = "{self.state.zookeeper}"\n'
+                "authentication.required = false\n"
+            )
+        )
+        placed = self._translated(text).replace(f'"{HOST}"', f'"{self._network.address(server.name)}"')
         (home / "controller.toml").write_text(
-            f'host = "{self._network.address(server.name)}"\n'
-            f"port = {server.port}\n"
-            f'kafka.bootstrap.servers = "{self.bootstrap_servers}"\n'
-            f'zookeeper.connect = "{self.zookeeper}"\n'
-            f"zookeeper.session.timeout.ms = {SESSION}\n"
-            "authentication.required = false\n"
-            f'audit.log.file = "{home / "audit.log"}"\n'
+            f'{placed}zookeeper.session.timeout.ms = {SESSION}\naudit.log.file = "{home / "audit.log"}"\n'
         )
         self.set_clock(server.name, 0)
         command = [sys.executable, "-m", "tests.nemesis.controller", str(self._clock(server.name))]
@@ -247,8 +302,8 @@ class Cluster:
         """The configuration with each server's own address in the place of the loopback one."""
         properties = javaproperties.loads(config.read_text())
         placed = {name: self._translated(value) for name, value in properties.items()}
-        if "clientPortAddress" in placed:
-            placed["clientPortAddress"] = self._network.address(server.name)
+        for name in {"clientPortAddress", "secureClientPortAddress"} & placed.keys():
+            placed[name] = self._network.address(server.name)
         config.write_text(javaproperties.dumps(placed, timestamp=False))
         return config
 
@@ -257,6 +312,20 @@ class Cluster:
             return f"{self._network.address(self._hosts[int(found[1])])}:{found[1]}"
 
         return re.sub(rf"{re.escape(HOST)}:(\d+)", placed, text)
+
+
+def controller_client(
+    options: Mapping[str, str], retry_for: float, timeout: float = 10.0
+) -> ControllerClient:
+    """A client of the controllers by its options (``controller.url`` and the like)."""
+    credentials = ControllerCredentials(
+        username=options.get("controller.username"),
+        password=options.get("controller.password"),
+        ca_location=options.get("controller.ssl.ca.location"),
+    )
+    return ControllerClient(
+        options["controller.url"], timeout=timeout, retry_for=retry_for, credentials=credentials
+    )
 
 
 def _brokers(admin: AdminClient) -> set[int]:

@@ -145,8 +145,8 @@ class Nemesis:
             case "unclean election":
                 return self._lose_records(fault)
             case "quota":
-                limit(self._cluster.bootstrap_servers, target, fault.amount)
-                return lambda: limit(self._cluster.bootstrap_servers, target, None)
+                limit(self._cluster.kafka(), target, fault.amount)
+                return lambda: limit(self._cluster.kafka(), target, None)
         self._network.disturb(fault, self._rules(fault, target))
         return lambda: self._network.heal(fault)
 

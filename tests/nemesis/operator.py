@@ -1,6 +1,6 @@
-"""Changes topics all the time until SIGTERM: ``python -m tests.nemesis.operator HISTORY NAME URLS SEED SETTINGS``.
+"""Changes topics all the time until SIGTERM: ``python -m tests.nemesis.operator HISTORY NAME CONTROLLER SEED SETTINGS``.
 
-SETTINGS is JSON: ``topics`` that are written and read, ``brokers`` by number, ``log_dirs`` by broker. Besides them there is a
+CONTROLLER, options of the connection, and SETTINGS are JSON: ``topics`` that are written and read, ``brokers`` by number, ``log_dirs`` by broker. Besides them there is a
 topic without records, ``churn``, whose removed partitions are deleted at once. What was asked for and answered is in the history.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
+from tests.nemesis.cluster import controller_client
 from tests.nemesis.journal import Journal
 
 CHURN = "churn"
@@ -143,11 +144,11 @@ class Operator:
         return "create", [self._client.create_topic(request).error]
 
 
-def main(history: str, name: str, urls: str, seed: str, settings: str) -> int:
+def main(history: str, name: str, controller: str, seed: str, settings: str) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     journal, rng = Journal(Path(history), name), random.Random(seed)
-    with ControllerClient(urls, retry_for=10.0) as client:
+    with controller_client(json.loads(controller), retry_for=10.0) as client:
         operator = Operator(client, rng, json.loads(settings))
         while not stop.wait(rng.uniform(0.3, 3.0)):
             what = operator.draw()

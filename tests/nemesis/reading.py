@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,15 +38,15 @@ class _Log:
 class TopicReader:
     """All committed records of a topic, read piece by piece as they come. Twenty-four bytes each.
 
-    ``count``: of its partitions; those that a broker shows, if it is left out.
+    ``kafka``: properties of the connection. ``count``: of its partitions; those that a broker shows, if it is left out.
     """
 
-    def __init__(self, bootstrap_servers: str, topic: str, count: int | None = None) -> None:
+    def __init__(self, kafka: Mapping[str, str], topic: str, count: int | None = None) -> None:
         self.topic = topic
         self._keys: dict[str, int] = {}
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **kafka,
                 "group.id": "judge",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -101,9 +102,8 @@ class TopicReader:
         return Records(names[keys[order]], numbers[order])
 
 
-def open_transactions(bootstrap_servers: str, topic: str) -> dict[int, int]:
+def open_transactions(admin: AdminClient, topic: str) -> dict[int, int]:
     """By partition the offsets behind the last stable one; empty when no transaction is open."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
     asked = {TopicPartition(topic, one): OffsetSpec.latest() for one in partitions}
 

@@ -35,6 +35,8 @@ from tests.nemesis.watch import Watch, await_quietly, throttles
 from tests.nemesis.writer import PACE
 
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
+_SECURE = 0.4
+"""Part of the seeds whose cluster is secured."""
 _GROUP = "copiers"
 SETTLING = 300.0
 """Seconds after the last fault in which every change must end, and every reader reach the end."""
@@ -49,14 +51,18 @@ _FIRST = 180.0
 class Run:
     """One run, from the start of its servers to the verdict."""
 
-    def __init__(self, directory: Path, seed: int, query: bool, rate: int, way: Way | None = None) -> None:
+    def __init__(
+        self, directory: Path, seed: int, query: bool, rate: int, way: Way | None, secure: bool | None
+    ) -> None:
         self.history = directory / "history.jsonl"
         self._directory = directory
         self._seed = seed
         self._way = way or random.Random(f"{seed} way").choice(list(Way))
         self._at_once = max(1, round(rate * PACE / (_WRITERS * _KEYS)))
         self._journal = Journal(self.history, "run")
-        state = plan_servers()
+        if secure is None:
+            secure = random.Random(f"{seed} secure").random() < _SECURE
+        state = plan_servers(secure=secure)
         self._topics = [SOURCE, COPIED, *([QUERIED] if query else [])]
         counts = {"writer": _WRITERS + 1, "copier": _COPIERS + 1, "operator": 1, "query": 1 if query else 0}
         names = [f"{role}-{number}" for role, count in counts.items() for number in range(1, count + 1)]
@@ -83,10 +89,8 @@ class Run:
 
     def _command(self, name: str, number: int) -> list[str]:
         """The command of a client's n-th start."""
-        servers = {
-            "bootstrap.servers": self._cluster.bootstrap_servers,
-            "controller.url": self._cluster.controller_url,
-        }
+        controllers = self._cluster.controller_options
+        servers = self._cluster.kafka() | controllers
         writes = {"transaction.timeout.ms": "10000", "compression.type": "lz4"}
         role, _, place = name.rpartition("-")
         arguments = [str(self.history), f"{name}.{number}"]
@@ -118,14 +122,11 @@ class Run:
                     for one in brokers
                 }
                 settings = {"topics": [*self._topics, SAVED], "log_dirs": log_dirs}
-                arguments += [self._cluster.controller_url, f"{self._seed}/{number}", json.dumps(settings)]
+                arguments += [json.dumps(controllers), f"{self._seed}/{number}", json.dumps(settings)]
             case "query":
-                options = {
-                    f"kafka.{servers_name}": value
-                    for servers_name, value in servers.items()
-                    if "boot" in servers_name
+                options = controllers | {
+                    f"kafka.{option}": value for option, value in self._cluster.kafka().items()
                 }
-                options["controller.url"] = self._cluster.controller_url
                 assert self._spark is not None
                 checkpoint = self._spark.checkpoints / "checkpoint"
                 spark = json.dumps(self._spark.settings(name))
@@ -173,7 +174,7 @@ class Run:
             return parse(file)
 
     def _create_topics(self) -> None:
-        with ControllerClient(self._cluster.controller_url, retry_for=60.0) as client:
+        with self._cluster.controller(retry_for=60.0) as client:
             for topic in (*self._topics, SAVED, CHURN):
                 request = schemas.CreateTopicRequest(topic=topic, partitions=2, replication_factor=3)
                 assert client.create_topic(request).error == "NONE", topic
@@ -185,7 +186,7 @@ class Run:
 
     def _await_first_records(self) -> None:
         """Of the group alone: Spark may take minutes to start on a busy machine."""
-        reader = TopicReader(self._cluster.bootstrap_servers, COPIED)
+        reader = TopicReader(self._cluster.kafka(), COPIED)
         try:
             logs = [node.tail(800) for node in self.clients.values()]
             assert reader.read(1, _FIRST), f"nothing is copied to {COPIED}: {logs}"
@@ -212,7 +213,8 @@ class Run:
             {} if self._spark is None else dict.fromkeys(self._of("query"), self._spark.checkpoints),
             lambda quiet: quietly[quiet](),
         )
-        self._journal.note("begin", seed=self._seed, seconds=seconds)
+        chosen = {"way": self._way.value, "secure": self._cluster.state.secure}
+        self._journal.note("begin", seed=self._seed, seconds=seconds, **chosen)
         nemesis.run(rounds(self._seed, hosts), time.monotonic() + seconds)
         self._journal.note("end")
 
@@ -229,7 +231,7 @@ class Run:
         is_whole = self._cluster.await_in_sync(SETTLING / 3)
         for name in self._of("writer"):
             self.clients[name].stop()
-        with ControllerClient(self._cluster.controller_url, retry_for=30.0) as client:
+        with self._cluster.controller(retry_for=30.0) as client:
             if not is_whole and not self._cluster.is_led(CHURN):
                 # Of one replica, whose log directory failed before its broker was killed: Kafka 4.3 may elect it no more, and
                 # then neither ends nor cancels its reassignment.
@@ -248,7 +250,7 @@ class Run:
             def reader(topic: str) -> TopicReader:
                 # A broker that has just come back may not have heard of all partitions.
                 count = layout_history(client.layout(topic)).partition_count
-                made = TopicReader(self._cluster.bootstrap_servers, topic, count)
+                made = TopicReader(self._cluster.kafka(), topic, count)
                 stack.callback(made.close)
                 return made
 
@@ -307,8 +309,8 @@ class Run:
         self._journal.note("overdue", what=what, seconds=SETTLING, state=state)
 
     def _open(self, client: ControllerClient) -> str:
-        servers = self._cluster.bootstrap_servers
-        open_ones = {topic: open_transactions(servers, topic) for topic in (SOURCE, UNSAFE)}
+        admin = self._cluster.admin()
+        open_ones = {topic: open_transactions(admin, topic) for topic in (SOURCE, UNSAFE)}
         left = {topic: of_topic for topic, of_topic in open_ones.items() if of_topic}
         if UNSAFE in left:
             self._abort_hanging(client)
@@ -323,6 +325,7 @@ class Run:
             done = kafka_tool(
                 *("kafka-transactions", "--bootstrap-server", self._cluster.bootstrap_servers),
                 *("abort", *place, "--start-offset", str(one.start_offset)),
+                command_config=self._cluster.command_config,
             )
             self._journal.note(
                 "abort", partition=one.partition, offset=one.start_offset, code=done.returncode
@@ -354,6 +357,7 @@ def main(
     rate: Annotated[int, typer.Option(min=1, help="Records per second that the writers aim at.")] = 240,
     query: Annotated[bool, typer.Option(help="Whether a Spark query copies the topic, too.")] = True,
     way: Annotated[Way | None, typer.Option(help="How that writes; by the seed if left out.")] = None,
+    secure: Annotated[bool | None, typer.Option(help="TLS and logins; by the seed if left out.")] = None,
     directory: Annotated[
         Path | None, typer.Option(help="Where all is kept: history.jsonl, logs, data.")
     ] = None,
@@ -368,6 +372,7 @@ def main(
             raise typer.Exit(2)
         arguments = ["--minutes", str(minutes), "--seed", str(seed), "--rate", str(rate)]
         arguments += ["--directory", str(chosen), *([] if way is None else ["--way", way.value])]
+        arguments += [] if secure is None else ["--secure" if secure else "--no-secure"]
         raise typer.Exit(
             enter_namespaces(["tests.nemesis.run", *arguments, "--query" if query else "--no-query"])
         )
@@ -379,7 +384,7 @@ def main(
         )
         raise typer.Exit(2)
     typer.echo(f"seed {seed}, {chosen}/history.jsonl")
-    with Run(chosen, seed, query, rate, way) as run:
+    with Run(chosen, seed, query, rate, way, secure) as run:
         violations = run.go(60 * minutes)
         typer.echo(summary(run.events(), violations))
     if violations:

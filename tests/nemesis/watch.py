@@ -16,12 +16,11 @@ from typing import Any
 
 import psutil
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.errors import OrderedKafkaError
 from tests.nemesis.cluster import Cluster
 from tests.nemesis.journal import Journal
@@ -52,10 +51,10 @@ class Watch:
         self._measured = {**own, **clients}
         self._workers = workers
         self._zookeeper = KazooClient(
-            cluster.zookeeper, logger=_quiet, connection_retry={"max_tries": -1, "max_delay": 1.0}
+            **cluster.zookeeper, logger=_quiet, connection_retry={"max_tries": -1, "max_delay": 1.0}
         )
         self._zookeeper.start(30)
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
+        self._admin = cluster.admin()
         self._seen: dict[object, object] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -130,7 +129,7 @@ class Watch:
 
     def _look_at_brokers(self) -> None:
         before = self._limits()
-        with ControllerClient(self._cluster.controller_url, timeout=3.0, retry_for=0.0) as client:
+        with self._cluster.controller(timeout=3.0, retry_for=0.0) as client:
             planned = {one.id: one.hosted for one in client.brokers().brokers}
         metadata = self._admin.list_topics(timeout=3)
         hosted = Counter(
@@ -190,7 +189,7 @@ def _connections(pid: int) -> int:
 
 def throttles(cluster: Cluster, topics: list[str]) -> list[tuple[str, str, str]]:
     """Throttles that brokers and topics have: resource, name, value."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
+    admin = cluster.admin()
     brokers = [str(number) for number in admin.list_topics(timeout=10).brokers]
     asked = [ConfigResource(ResourceType.BROKER, one) for one in brokers]
     asked += [ConfigResource(ResourceType.TOPIC, one) for one in topics]

@@ -82,7 +82,7 @@ class Run:
         return [*found, *judge.check_holding(events), *judge.check_errors(events), *check_growth(events)]
 
     def _reader(self, topic: str) -> closing[TopicReader]:
-        return closing(TopicReader(self._cluster.bootstrap_servers, topic))
+        return closing(TopicReader(self._cluster.kafka_properties(), topic))
 
     def events(self) -> list[Event]:
         """The history so far."""
