@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import httpx2
 import javaproperties
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclBinding, AdminClient
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.credentials import ControllerCredentials
@@ -28,8 +28,9 @@ from spark_ordered_kafka.local.jars import kafka_jars
 from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.plan import Parameters, new_state, resize_controllers
 from spark_ordered_kafka.local.ports import HOST
-from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISM
+from spark_ordered_kafka.local.secrets import BROKER, CONTROLLER, MECHANISM
 from spark_ordered_kafka.local.state import ClusterState, Server
+from tests.integration.acls import Acls
 from tests.nemesis.journal import Journal
 from tests.nemesis.network import Network
 from tests.nemesis.nodes import Node, always
@@ -51,6 +52,9 @@ def plan_servers(*, secure: bool) -> ClusterState:
         port = next(ports)
         state.servers.append(Server(kind="kraft", id=number, port=port, internal_ports=[port]))
     resize_controllers(state, 3, ports)
+    if secure:
+        # Beside people's super user the brokers among themselves: the controllers have rights, as they do with users.
+        state.broker_config["super.users"] = f"User:{BROKER};User:{secured.SUPER_USER}"
     state.broker_config |= {
         "default.replication.factor": "3",
         "min.insync.replicas": "2",
@@ -78,7 +82,7 @@ class Replicas(NamedTuple):
 class Cluster:
     """Real servers. ``nodes`` has them by name, as in :class:`~spark_ordered_kafka.local.LocalCluster`.
 
-    Of a secured one ``secrets`` has the passwords and certificates; all clients are its super user.
+    Of a secured one ``secrets`` has the passwords and certificates. The run itself is its only super user.
     """
 
     def __init__(self, directory: Path, network: Network, journal: Journal, state: ClusterState) -> None:
@@ -116,11 +120,11 @@ class Cluster:
         """Kafka's ``bootstrap.servers``."""
         return self._translated(self.state.bootstrap_servers)
 
-    def kafka(self, mechanism: str = MECHANISM) -> dict[str, str]:
-        """librdkafka's properties with which clients connect to the brokers."""
+    def kafka(self, user: str = secured.SUPER_USER, mechanism: str = MECHANISM) -> dict[str, str]:
+        """librdkafka's properties with which a user connects to the brokers."""
         if not self.state.secure:
             return {"bootstrap.servers": self.bootstrap_servers}
-        return self.secrets.kafka(self.bootstrap_servers, secured.SUPER_USER, mechanism)
+        return self.secrets.kafka(self.bootstrap_servers, user, mechanism)
 
     @property
     def command_config(self) -> Path | None:
@@ -129,7 +133,7 @@ class Cluster:
 
     def admin(self, mechanism: str = MECHANISM) -> AdminClient:
         """A new client of the brokers, which logs nothing."""
-        return AdminClient({**self.kafka(mechanism), "log_level": 2})
+        return AdminClient({**self.kafka(mechanism=mechanism), "log_level": 2})
 
     @property
     def zookeeper(self) -> dict[str, Any]:
@@ -146,17 +150,16 @@ class Cluster:
             "sasl_options": {"mechanism": "DIGEST-MD5", **login},
         }
 
-    @property
-    def controller_options(self) -> dict[str, str]:
-        """Options with which clients connect to the controllers."""
+    def controller_options(self, user: str = secured.SUPER_USER) -> dict[str, str]:
+        """Options with which a user connects to the controllers."""
         urls = ",".join(self.url(server.name) for server in self.state.of("controller"))
         if not self.state.secure:
             return {"controller.url": urls}
-        return self.secrets.controller(urls, secured.SUPER_USER)
+        return self.secrets.controller(urls, user)
 
     def controller(self, retry_for: float, timeout: float = 10.0) -> ControllerClient:
         """A client of the controllers."""
-        return controller_client(self.controller_options, retry_for, timeout)
+        return controller_client(self.controller_options(), retry_for, timeout)
 
     def url(self, controller: str) -> str:
         """URL of a controller."""
@@ -167,8 +170,8 @@ class Cluster:
         """The nodes of a kind."""
         return tuple(server.name for server in self.state.servers if server.kind == kind)
 
-    def start(self) -> None:
-        """Start all, and wait until a controller leads and every broker is there."""
+    def start(self, rights: Sequence[AclBinding]) -> None:
+        """Start all, and wait until a controller leads and every broker is there; a secured cluster has these ``rights``."""
         for server in self.state.servers:
             if server.kind != "controller":
                 self.nodes[server.name].start()
@@ -176,8 +179,11 @@ class Cluster:
         admin = self.admin("PLAIN")
         self.wait_for(lambda: len(_brokers(admin)) == len(self.names("broker")), "three brokers")
         if self.state.secure:
+            Acls(admin).add(*rights)
             create_users(self.secrets, self.bootstrap_servers, timeout=START)
-            self.secrets.write_client_files(self.bootstrap_servers, self.controller_options["controller.url"])
+            self.secrets.write_client_files(
+                self.bootstrap_servers, self.controller_options()["controller.url"]
+            )
         for name in self.names("controller"):
             self.nodes[name].start()
         self.wait_for(lambda: self.leader() is not None, "a controller that leads")

@@ -29,6 +29,7 @@ from tests.nemesis.nodes import Node, Supervisor
 from tests.nemesis.operator import CHURN
 from tests.nemesis.plan import COPIED, QUERIED, SAVED, SOURCE, UNSAFE, Hosts, rounds
 from tests.nemesis.reading import TopicReader, open_transactions
+from tests.nemesis.rights import CLIENT, OPERATOR, bindings
 from tests.nemesis.spark import MASTER, WORKERS, SparkCluster, Way
 from tests.nemesis.summary import summary
 from tests.nemesis.watch import Watch, await_quietly, throttles
@@ -37,7 +38,7 @@ from tests.nemesis.writer import PACE
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
 _SECURE = 0.4
 """Part of the seeds whose cluster is secured."""
-_GROUP = "copiers"
+_GROUP, _UNSAFE_GROUP = "copiers", f"copiers of {UNSAFE}"
 SETTLING = 300.0
 """Seconds after the last fault in which every change must end, and every reader reach the end."""
 _READING = 60.0
@@ -89,8 +90,8 @@ class Run:
 
     def _command(self, name: str, number: int) -> list[str]:
         """The command of a client's n-th start."""
-        controllers = self._cluster.controller_options
-        servers = self._cluster.kafka() | controllers
+        controllers = self._cluster.controller_options(CLIENT)
+        servers = self._cluster.kafka(CLIENT) | controllers
         writes = {"transaction.timeout.ms": "10000", "compression.type": "lz4"}
         role, _, place = name.rpartition("-")
         arguments = [str(self.history), f"{name}.{number}"]
@@ -100,9 +101,7 @@ class Run:
                 arguments += [topic, str(_KEYS), str(self._at_once), json.dumps(servers | writes)]
             case "copier":
                 topics, group = (
-                    ([SOURCE, COPIED], _GROUP)
-                    if int(place) <= _COPIERS
-                    else ([UNSAFE, SAVED], f"{_GROUP} of {UNSAFE}")
+                    ([SOURCE, COPIED], _GROUP) if int(place) <= _COPIERS else ([UNSAFE, SAVED], _UNSAFE_GROUP)
                 )
                 reads = {
                     "group.id": group,
@@ -122,10 +121,11 @@ class Run:
                     for one in brokers
                 }
                 settings = {"topics": [*self._topics, SAVED], "log_dirs": log_dirs}
-                arguments += [json.dumps(controllers), f"{self._seed}/{number}", json.dumps(settings)]
+                operators = json.dumps(self._cluster.controller_options(OPERATOR))
+                arguments += [operators, f"{self._seed}/{number}", json.dumps(settings)]
             case "query":
                 options = controllers | {
-                    f"kafka.{option}": value for option, value in self._cluster.kafka().items()
+                    f"kafka.{option}": value for option, value in self._cluster.kafka(CLIENT).items()
                 }
                 assert self._spark is not None
                 checkpoint = self._spark.checkpoints / "checkpoint"
@@ -145,7 +145,7 @@ class Run:
 
     def go(self, seconds: float) -> list[str]:
         """Faults for so long, then the verdict: violations."""
-        self._cluster.start()
+        self._cluster.start(bindings([*self._topics, UNSAFE, SAVED], [_GROUP, _UNSAFE_GROUP]))
         self._create_topics()
         with ExitStack() as stack:
             supervisor = Supervisor({**self._cluster.nodes, **self._sparks, **self.clients})
