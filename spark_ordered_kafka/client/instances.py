@@ -89,7 +89,7 @@ class Instances:
             self.discard()
 
     def discard(self) -> None:
-        """Give up all idle instances: a change that fenced one has fenced the other."""
+        """Give up all idle instances: a change that has fenced one has fenced the other, and so it is with a broker that is gone."""
         while self._idle:
             number, producer = self._idle.popitem()
             self._vacate(number)

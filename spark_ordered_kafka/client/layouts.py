@@ -22,10 +22,10 @@ from spark_ordered_kafka.client.layout_answers import (
     WriterLayoutView,
 )
 from spark_ordered_kafka.client.paths import topic_path
-from spark_ordered_kafka.client.shared_answers import SHARED_ANSWERS
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.shared_answers import SHARED_ANSWERS
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""

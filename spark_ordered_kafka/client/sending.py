@@ -165,16 +165,15 @@ class OpenTransaction:
         return done
 
     def start_over(self, failure: OrderedKafkaError) -> None:
-        """Give up the instance that failed."""
+        """Give up the instance that failed, and idle ones: what has happened to it has mostly happened to them."""
         if (producer := self._writer.producer) is not None:
             self.in_doubt = producer.in_doubt
             self._was_slow = time.monotonic() - self._begun_at > self._settings.transaction_timeout / 2
             producer.learn_brokers()
             self._writer.discard()
         self._fenced = isinstance(failure, FencedError)
-        if self._fenced:
-            self.counts.layout_changes += 1
-            self._instances.discard()
+        self.counts.layout_changes += self._fenced
+        self._instances.discard()
 
     def abort(self) -> list[Chunk]:
         """Abort the transaction, and return its rows."""

@@ -17,6 +17,7 @@ from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure, wi
 from spark_ordered_kafka.kafka.clients import new_client
 from spark_ordered_kafka.kafka.known_brokers import note_brokers
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
+from spark_ordered_kafka.kafka.live_brokers import live_brokers
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.missing_topic import is_missing, missing
 from spark_ordered_kafka.kafka.properties import producer_properties
@@ -39,7 +40,7 @@ _LITTLE_ROOM = 0.125
 # Seconds for librdkafka to send what waits for more, in which it looks every 10 ms whether all is acknowledged, and then for an
 # acknowledgement: with hundreds of instances those looks would take a core (D-490).
 _FLUSH, _QUIET = 0.01, 0.25
-# Seconds without an answer after which the topic is looked for.
+# Seconds without an answer after which it is looked whether there will be one.
 _LOOK_AFTER = 3.0
 # Seconds for an instance that is given up to say which brokers there are.
 _LEARNING_PATIENCE = 1.0
@@ -96,7 +97,7 @@ class TransactionalProducer:
         self._sending: SentOffsets | None = None
         self._topic = topic
         self._timeout = timeout
-        self._servers = connection.bootstrap_servers
+        self._connection = connection
         self._watch = watch()
         self._undelivered_bytes = 0
         self._largest = 0
@@ -122,15 +123,18 @@ class TransactionalProducer:
 
     def _initialise(self, await_others: Callable[[], object] | None) -> None:
         # Twice: the first answer comes by the bootstrap connection, which librdkafka then gives up (D-083).
-        self._reach_brokers()
+        self.refresh_metadata()
         self.refresh_metadata()
         if await_others is not None:
             await_others()
         self._brokers_before, self._lost_before = self._brokers, self._errors.lost
-        self._run("initialising transactions", self._producer.init_transactions, self._timeout)
+        self._complete("initialising transactions", self._producer.init_transactions)
 
-    def _reach_brokers(self) -> None:
-        """Ask for metadata with growing patience; between two attempts look whether brokers refuse the login (D-275)."""
+    def refresh_metadata(self) -> None:
+        """Learn of partitions that the topic has got: librdkafka asks by itself every five minutes only.
+
+        With growing patience; between two attempts it is looked whether brokers refuse the login (D-275).
+        """
         deadline = time.monotonic() + self._timeout
         patience = _FIRST_PATIENCE
         while True:
@@ -144,10 +148,6 @@ class TransactionalProducer:
                 raise self._errors.explained(failure)
             patience *= 2
 
-    def refresh_metadata(self) -> None:
-        """Learn of partitions that the topic has got: librdkafka asks by itself every five minutes only."""
-        self._ask_metadata(self._timeout)
-
     def learn_brokers(self) -> None:
         """Let a successor find the cluster by today's brokers, which only an older client may know (D-468).
 
@@ -158,7 +158,7 @@ class TransactionalProducer:
     def _ask_metadata(self, timeout: float) -> bool:
         """Whether the broker that answers knows the topic."""
         found = self._run("asking for metadata", self._producer.list_topics, self._topic, timeout)
-        note_brokers(self._servers, found)
+        note_brokers(self._connection.bootstrap_servers, found)
         self._brokers = frozenset(found.brokers)
         error = found.topics[self._topic].error
         return error is None or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -255,8 +255,7 @@ class TransactionalProducer:
                 least, progress_at, looked_at = len(self._producer), now, now
             is_late = now >= progress_at + self._timeout
             if is_late or now >= looked_at + _LOOK_AFTER:
-                if is_missing(self._ask_metadata):
-                    raise missing(self._topic, self._unacknowledged())
+                self._look(self._unacknowledged())
                 looked_at = time.monotonic()
             if is_late:
                 raise UnavailableError(f"{self._unacknowledged()} within {self._timeout:g} s")
@@ -284,7 +283,7 @@ class TransactionalProducer:
             del failure
         # Before the end of the transaction is asked for, nothing can have been committed.
         self.in_doubt = True
-        self._run("committing", self._producer.commit_transaction, self._timeout)
+        self._complete("committing", self._producer.commit_transaction)
         self.in_doubt = False
         self.last = entry
         if self.tombstones is not None:
@@ -296,12 +295,44 @@ class TransactionalProducer:
         wake = partial(self._run, "flushing", self._producer.flush, 0.0)
         doing = f"the transaction of {self.transactional_id!r} takes no offsets"
         while not sending.wait_for(_LOOK_AFTER, wake) and not sending.is_late():
-            if is_missing(self._ask_metadata):
-                raise missing(self._topic, doing)
+            self._look(doing)
             # It may wait without an end for one that it has given up (D-494).
-            if self._errors.lost > self._lost_before or not self._brokers_before <= self._brokers:
+            if self._errors.lost > self._lost_before:
                 raise UnavailableError(f"{doing} since connections to brokers were lost")
         self._run("committing offsets", sending.result)
+
+    def _complete(self, doing: str, call: Callable[[float], object]) -> None:
+        """Call until it has ended: what takes long librdkafka continues with the next call."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            began = time.monotonic()
+            left = max(0.0, deadline - began)
+            failure = retriable_failure(partial(self._run, doing, call, min(_LOOK_AFTER, left)))
+            if failure is None:
+                return
+            try:
+                if left <= _LOOK_AFTER or time.monotonic() < began + _LOOK_AFTER:
+                    raise failure
+            finally:
+                # Its traceback leads here: a cycle that would keep the instance alive.
+                del failure
+            self._check_brokers(f"{doing} as {self.transactional_id!r} has not ended")
+
+    def _look(self, doing: str) -> None:
+        """Raises where waiting is in vain: as :meth:`_check_brokers`, or since the topic is gone (D-458)."""
+        self._check_brokers(doing)
+        if is_missing(self._ask_metadata):
+            raise missing(self._topic, doing)
+
+    def _check_brokers(self, doing: str) -> None:
+        """Raises UnavailableError where a broker is gone that there was at first.
+
+        librdkafka waits for the answer of one that is frozen or cut off, although others have taken over from it (D-495).
+        """
+        with suppress(UnavailableError):
+            self._brokers = live_brokers(self._connection, self._topic)
+        if not self._brokers_before <= self._brokers:
+            raise UnavailableError(f"{doing} since brokers are gone")
 
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance.
@@ -312,7 +343,7 @@ class TransactionalProducer:
         self._producer.purge()
         if self._sending is None or self._sending.wait_for(_ABORT_PATIENCE):
             try:
-                self._run("aborting", self._producer.abort_transaction, self._timeout)
+                self._complete("aborting", self._producer.abort_transaction)
             except OrderedKafkaError as error:
                 _LOG.warning("aborting %s: %s", self.transactional_id, str(error))
         self.discard()

@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spark_ordered_kafka import OrderedProducer
-from spark_ordered_kafka.client import shared_answers
 from spark_ordered_kafka.client.layout_answers import WriterLayoutView
 from spark_ordered_kafka.client.layouts import LayoutCalls
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.errors import ClosedError, UnavailableError
+from spark_ordered_kafka.kafka import shared_answers
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, free_port, in_process, served
 from tests.integration.producing import Load, Reports, check_numbered, manual, produce, values, written

@@ -1,4 +1,4 @@
-"""One answer of the controllers for all threads of a process that ask the same at the same time."""
+"""One answer of controllers or brokers for all threads of a process that ask the same at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.attempts import without_frames
 
-# Seconds without an answer after which a thread asks by itself: the question may be at a controller that hangs, which its own client
+# Seconds without an answer after which a thread asks by itself: the question may be at a server that hangs, which its own client
 # knows to avoid.
 _PATIENCE = 1.0
 

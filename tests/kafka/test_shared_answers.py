@@ -11,8 +11,8 @@ from itertools import count
 
 import pytest
 
-from spark_ordered_kafka.client.shared_answers import SHARED_ANSWERS, SharedAnswer, SharedAnswers
 from spark_ordered_kafka.errors import ClosedError, LayoutChangingError, UnavailableError
+from spark_ordered_kafka.kafka.shared_answers import SHARED_ANSWERS, SharedAnswer, SharedAnswers
 from tests.servers import TIMEOUT
 
 THREADS = 20
