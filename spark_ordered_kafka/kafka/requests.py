@@ -72,10 +72,12 @@ def check_mutation(row: Any, throttle_ms: int) -> None:
 
 def is_transient(error: BaseException) -> bool:
     """Whether a read that failed with ``error`` may succeed a moment later, perhaps at another broker."""
-    # A broker that is not in kafka-python's copy of the metadata has just joined or left.
-    return isinstance(error, kafka_errors.UnknownBrokerIdError) or (
-        isinstance(error, kafka_errors.KafkaError) and error.retriable
-    )
+    # A broker that is not in kafka-python's copy of the metadata has just joined or left. UNKNOWN_SERVER_ERROR is what a KRaft
+    # controller says that has just started, and does not know its quorum's ACLs yet (D-496).
+    # Not the errors below it, which stand for codes that kafka-python does not know.
+    if isinstance(error, kafka_errors.UnknownBrokerIdError) or type(error) is kafka_errors.UnknownError:
+        return True
+    return isinstance(error, kafka_errors.KafkaError) and error.retriable
 
 
 def was_not_executed(error: BaseException) -> bool:

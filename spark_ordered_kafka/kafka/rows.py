@@ -20,9 +20,10 @@ K = TypeVar("K")
 Answer = tuple[int, "str | None"]
 """Kafka's error code and message for one row."""
 
-# What says nothing about the row: Kafka's controller moved, is busy, or did not answer the broker in time.
+# What says nothing about the row: Kafka's controller moved, is busy, has just started, or did not answer the broker in time.
 _REPEATED = frozenset(
     {
+        kafka_errors.UnknownError.errno,
         kafka_errors.NotControllerError.errno,
         kafka_errors.RequestTimedOutError.errno,
         kafka_errors.ThrottlingQuotaExceededError.errno,

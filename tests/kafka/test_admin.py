@@ -68,7 +68,12 @@ def test_a_code_unknown_to_the_library_is_told() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [broker_error(7), broker_error(14, "broker 1"), kafka_errors.KafkaConnectionError("gone")],
+    [
+        broker_error(-1),
+        broker_error(7),
+        broker_error(14, "broker 1"),
+        kafka_errors.KafkaConnectionError("gone"),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_what_may_pass_is_unavailable(error: kafka_errors.KafkaError) -> None:
