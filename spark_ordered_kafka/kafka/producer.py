@@ -329,6 +329,7 @@ class TransactionalProducer:
 
         librdkafka waits for the answer of one that is frozen or cut off, although others have taken over from it (D-495).
         """
+        # Where no broker answers, those count that were known before.
         with suppress(UnavailableError):
             self._brokers = live_brokers(self._connection, self._topic)
         if not self._brokers_before <= self._brokers:

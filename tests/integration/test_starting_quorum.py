@@ -14,33 +14,22 @@ from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local import cluster as local_cluster
-from spark_ordered_kafka.local.plan import new_state
-from spark_ordered_kafka.local.secrets import BROKER, USERS
-from spark_ordered_kafka.local.state import ClusterState, Server
+from spark_ordered_kafka.local.secrets import BROKER
+from spark_ordered_kafka.local.secured import SUPER_USER
 from tests.integration.acls import Acls, acl
+from tests.kraft_quorum import state_with_quorum
 from tests.servers import TIMEOUT, await_true
 
 _LEADS = re.compile(r"Becoming the active controller")
 _NOT_READY = "AuthorizerNotReadyException"
 
 
-def _with_quorum(*arguments: object) -> ClusterState:
-    """Three KRaft controllers in place of one."""
-    parameters, ports = arguments
-    state = new_state(parameters, ports)  # type: ignore[arg-type]
-    (first,) = state.of("kraft")
-    for number in (first.id + 1, first.id + 2):
-        port = next(ports)  # type: ignore[call-overload]
-        state.servers.append(Server(kind="kraft", id=number, port=port, internal_ports=[port], tls=True))
-    return state
-
-
 @pytest.fixture
 def quorum(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[LocalCluster]:
-    monkeypatch.setattr(local_cluster, "new_state", _with_quorum)
-    config = {"super.users": f"User:{BROKER};User:{USERS[0]}"}
+    monkeypatch.setattr(local_cluster, "new_state", state_with_quorum)
+    config = {"super.users": f"User:{BROKER};User:{SUPER_USER}"}
     directory = tmp_path_factory.mktemp("quorum")
     with LocalCluster(directory, brokers=2, controllers=0, secure=True, broker_config=config) as cluster:
         yield cluster
@@ -48,7 +37,7 @@ def quorum(
 
 @pytest.mark.long
 def test_one_that_does_not_know_the_rights_yet_is_asked_again(quorum: LocalCluster) -> None:
-    """It answers UNKNOWN_SERVER_ERROR to all but super users until it knows the newest ACLs of its quorum (Kafka 4.3)."""
+    """It answers UNKNOWN_SERVER_ERROR to all but super users until it knows the newest ACLs of its quorum (D-496)."""
     Acls(AdminClient({**quorum.kafka_properties(), "log_level": 2})).add(
         acl("User:alice", "DESCRIBE", "CLUSTER", "")
     )

@@ -20,17 +20,18 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclBinding, AdminClient
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.credentials import ControllerCredentials
+from spark_ordered_kafka.credentials import controller_credentials
 from spark_ordered_kafka.local import secured, servers
 from spark_ordered_kafka.local.accounts import create_users
 from spark_ordered_kafka.local.class_archive import sharing
 from spark_ordered_kafka.local.jars import kafka_jars
 from spark_ordered_kafka.local.java import find_java
-from spark_ordered_kafka.local.plan import Parameters, new_state, resize_controllers
+from spark_ordered_kafka.local.plan import Parameters, resize_controllers
 from spark_ordered_kafka.local.ports import HOST
 from spark_ordered_kafka.local.secrets import BROKER, CONTROLLER, MECHANISM
 from spark_ordered_kafka.local.state import ClusterState, Server
 from tests.integration.acls import Acls
+from tests.kraft_quorum import state_with_quorum
 from tests.nemesis.journal import Journal
 from tests.nemesis.network import Network
 from tests.nemesis.nodes import Node, always
@@ -46,11 +47,8 @@ _DISK = "1g"
 def plan_servers(*, secure: bool) -> ClusterState:
     """The servers, without addresses. ``secure``: with TLS, logins and ACLs everywhere."""
     ports = itertools.count(20001)
-    state = new_state(Parameters(brokers=3, zookeepers=3, racks=("a", "b", "c"), secure=secure), ports)
-    (first,) = state.of("kraft")
-    for number in (first.id + 1, first.id + 2):
-        port = next(ports)
-        state.servers.append(Server(kind="kraft", id=number, port=port, internal_ports=[port]))
+    parameters = Parameters(brokers=3, zookeepers=3, racks=("a", "b", "c"), secure=secure)
+    state = state_with_quorum(parameters, ports)
     resize_controllers(state, 3, ports)
     if secure:
         # Beside people's super user the brokers among themselves: the controllers have rights, as they do with users.
@@ -324,14 +322,9 @@ def controller_client(
     options: Mapping[str, str], retry_for: float, timeout: float = 10.0
 ) -> ControllerClient:
     """A client of the controllers by its options (``controller.url`` and the like)."""
-    credentials = ControllerCredentials(
-        username=options.get("controller.username"),
-        password=options.get("controller.password"),
-        ca_location=options.get("controller.ssl.ca.location"),
-    )
-    return ControllerClient(
-        options["controller.url"], timeout=timeout, retry_for=retry_for, credentials=credentials
-    )
+    urls = options["controller.url"]
+    credentials = controller_credentials(options, urls)
+    return ControllerClient(urls, timeout=timeout, retry_for=retry_for, credentials=credentials)
 
 
 def _brokers(admin: AdminClient) -> set[int]:

@@ -1,7 +1,7 @@
 """Changes topics all the time until SIGTERM: ``python -m tests.nemesis.operator HISTORY NAME CONTROLLER SEED SETTINGS``.
 
-CONTROLLER, options of the connection, and SETTINGS are JSON: ``topics`` that are written and read, ``brokers`` by number, ``log_dirs`` by broker. Besides them there is a
-topic without records, ``churn``, whose removed partitions are deleted at once. What was asked for and answered is in the history.
+CONTROLLER and SETTINGS are JSON: options of the connection; ``topics`` that are written and read, ``brokers`` by number,
+``log_dirs`` by broker. Besides them there is a topic without records, ``churn``, whose removed partitions are deleted at once. What was asked for and answered is in the history.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Spark query that copies a topic: ``python -m tests.nemesis.query HISTORY NAME SOURCE TARGET CHECKPOINT SERVERS [TRIGGER] [SETTINGS] [WAY]``.
 
-SERVERS is JSON: options of the connections, as ``kafka.bootstrap.servers`` and ``controller.url``. TRIGGER is the time between two micro-batches. SETTINGS
-is JSON: more of Spark's configuration. WAY is one of ``tests.nemesis.spark.Way``.
+SERVERS is JSON: options of the connections, as ``kafka.bootstrap.servers`` and ``controller.url``. TRIGGER is the time
+between two micro-batches. SETTINGS is JSON: more of Spark's configuration. WAY is one of ``tests.nemesis.spark.Way``.
 May be killed and started again with the same CHECKPOINT.
 """
 
