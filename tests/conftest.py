@@ -65,7 +65,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that another Kafka, or brokers that are set up otherwise, cannot have are left out."""
+    """Tests that another Kafka, or brokers that are set up otherwise, cannot have are left out; the longest comes first."""
+    items.sort(key=lambda item: item.path.name != "test_nemesis.py")
     kafka, settings = os.environ.get("TEST_KAFKA", ""), os.environ.get("TEST_BROKERS", "")
     different = {**other_kafka.DIFFERENT.get(kafka, {}), **other_brokers.DIFFERENT.get(settings, {})}
     for item in items:

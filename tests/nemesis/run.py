@@ -38,6 +38,8 @@ from tests.nemesis.writer import PACE
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
 _SECURE = 0.4
 """Part of the seeds whose cluster is secured."""
+_LIMIT = 60
+"""Of a broker's replicas, until an operator sets another: a short run has limits to be judged by as well."""
 _GROUP, _UNSAFE_GROUP = "copiers", f"copiers of {UNSAFE}"
 SETTLING = 300.0
 """Seconds after the last fault in which every change must end, and every reader reach the end."""
@@ -183,6 +185,8 @@ class Run:
                 topic=UNSAFE, partitions=2, replication_factor=2, configs=configs
             )
             assert client.create_topic(request).error == "NONE", UNSAFE
+            for one in client.brokers().brokers:
+                client.set_guard_rails(one.id, schemas.GuardRailsRequest(max_partitions=_LIMIT))
 
     def _await_first_records(self) -> None:
         """Of the group alone: Spark may take minutes to start on a busy machine."""
