@@ -98,9 +98,9 @@ class Balances(PartitionKeyRebalanceListener):
 
     def add(self, message: Message) -> None:
         """Add a record's amount to its account's balance, unless the database has it already."""
-        place = cast(tuple[str, int], (message.topic(), message.partition()))
+        tp = cast(tuple[str, int], (message.topic(), message.partition()))
         offset = cast(int, message.offset())
-        part = self._parts.get(place) or self._take_over(place, offset)
+        part = self._parts.get(tp) or self._take_over(tp, offset)
         if offset >= part.stored:
             account, amount = parsed(message)
             known = part.balances.get(account) or self._database.execute(LOAD, (account,)).fetchone()
@@ -114,15 +114,15 @@ class Balances(PartitionKeyRebalanceListener):
 
         Raises TakenOverError, and nothing is stored, when this service was taken for dead.
         """
-        changed = [place for place, part in self._parts.items() if part.read > part.stored]
+        changed = [tp for tp, part in self._parts.items() if part.read > part.stored]
         if changed:
             with self._database:
-                for place in changed:
-                    self._store(place, self._parts[place])
-            for place in changed:
-                self._parts[place].stored = self._parts[place].read
-                self._parts[place].changed.clear()
-        return [TopicPartition(*place, part.read) for place, part in self._parts.items()]
+                for tp in changed:
+                    self._store(tp, self._parts[tp])
+            for tp in changed:
+                self._parts[tp].stored = self._parts[tp].read
+                self._parts[tp].changed.clear()
+        return [TopicPartition(*tp, part.read) for tp, part in self._parts.items()]
 
     def forget(self) -> None:
         """Drop what is in memory."""
@@ -138,15 +138,15 @@ class Balances(PartitionKeyRebalanceListener):
     # on_partition_key_assigned() has nothing to do. A balance is loaded when the account's first record comes; if it was
     # in memory before the account went elsewhere, it was dropped then.
 
-    def _take_over(self, place: tuple[str, int], offset: int) -> Part:
+    def _take_over(self, tp: tuple[str, int], offset: int) -> Part:
         with self._database:
-            (stored,) = self._database.execute(TAKE_OVER, (*place, self._name)).fetchone()
-        return self._parts.setdefault(place, Part(stored, offset))
+            (stored,) = self._database.execute(TAKE_OVER, (*tp, self._name)).fetchone()
+        return self._parts.setdefault(tp, Part(stored, offset))
 
-    def _store(self, place: tuple[str, int], part: Part) -> None:
-        if self._database.execute(ADVANCE, (part.read, *place, self._name)).rowcount == 0:
+    def _store(self, tp: tuple[str, int], part: Part) -> None:
+        if self._database.execute(ADVANCE, (part.read, *tp, self._name)).rowcount == 0:
             self.forget()
-            raise TakenOverError("{}-{} was taken over by another service".format(*place))
+            raise TakenOverError("{}-{} was taken over by another service".format(*tp))
         self._database.executemany(STORE, [(name, *part.balances[name]) for name in part.changed])
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 app = command_group("doctor")
 _CONNECT = 5.0
 _MOST_GROUPS = 200
-# Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being told.
+# Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being reported.
 _PATIENCE = 60.0
 # For each, where they are too many for a minute: of 1,000 topics, servers on a busy machine took 0.07 s for one.
 _PATIENCE_EACH = 0.1
@@ -58,7 +58,7 @@ def doctor(
     """Check versions, controllers, clocks, ZooKeeper, rights, brokers, partitions, writers, transactions and groups.
 
     Run it on a machine of a client: it connects as one. Changes nothing. The exit code is 0 if all is well, 1 with warnings,
-    2 with errors. The clocks of brokers are not checked: Kafka does not tell them.
+    2 with errors. The clocks of brokers are not checked: Kafka does not report them.
     """
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.options import consumer_options
@@ -136,7 +136,7 @@ class _Examination:
         advice: str,
         is_over: Callable[[OrderedKafkaError], bool] = lambda _: False,
     ) -> T | None:
-        """An answer; None where there is none, which is noted. ``is_over``: what was asked about is gone since it was listed."""
+        """An answer; None where there is none; that is reported. ``is_over``: what was asked about is gone since it was listed."""
         try:
             return question()
         except OrderedKafkaError as error:

@@ -39,7 +39,7 @@ class Elections:
 
 @dataclass(frozen=True)
 class BrokerConfig:
-    """A property of a broker. ``value`` None: it is sensitive, and Kafka does not tell it. ``source``: where it is set, by
+    """A property of a broker. ``value`` None: it is sensitive, and Kafka does not return it. ``source``: where it is set, by
     Kafka's names, such as ``DYNAMIC_BROKER_CONFIG`` and ``STATIC_BROKER_CONFIG``."""
 
     name: str

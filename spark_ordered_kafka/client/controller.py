@@ -150,7 +150,7 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         return settled(ask, 1, wait)[0]
 
     def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
-        """Drain partitions marked for deletion; the result of each says whether it was done."""
+        """Delete the records of partitions marked for deletion; the result of each says whether it was done."""
         path = topic_path(topic, "delete-records")
         return self._post(schemas.DeletedRecords, path, request, extra_timeout=DRAIN_TIMEOUT)
 

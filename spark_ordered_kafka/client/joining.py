@@ -77,7 +77,7 @@ class GroupOffsets:
             if one.error is not None:
                 raise translate(one.error, f"reading the offset of {topic}-{one.partition}")
         releases = {one.partition: release_of(one) for one in found if one.offset >= 0}
-        # A member that has not heard of a topic's deletion commits for the next one of its name.
+        # A member that does not know of a topic's deletion commits for the next one of its name.
         return {p: one for p, one in releases.items() if one.is_of(topic_id)}
 
     def commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:

@@ -114,7 +114,7 @@ class KafkaAdmin:
     def replicas_in_sync(self, topic: str) -> dict[int, tuple[int, ...]]:
         """By partition the replicas that every live broker shows in sync, and those on brokers that are down.
 
-        A change of them is certain before all brokers have heard of it. A broker that hangs is not waited for.
+        A change of them is certain before all brokers know it. A broker that hangs is not waited for.
         """
         views = self._read(
             partial(metadata_of_all, self.requests, [topic]), f"ask all brokers for topic {topic!r}"
@@ -153,7 +153,7 @@ class KafkaAdmin:
             self.create_partitions(topic, len(replicas), replicas[self.chunk :])
 
     def has_topic(self, topic: str) -> bool:
-        """Whether there is such a topic, by the brokers' controller: a broker may not have heard of it yet.
+        """Whether there is such a topic, by the brokers' controller: a broker may not know it yet.
 
         Raises:
             RequestError: Kafka refused to say.

@@ -153,7 +153,7 @@ class TopicConfigs(BrokerCalls):
         """Raises a retriable error if any broker knows one of the topics: the broker that was asked does not know it yet."""
         for view in await metadata_of_all(self._requests, topics, deadline):
             if existing_topics(view):
-                raise kafka_errors.UnknownTopicOrPartitionError("a broker has not heard of all topics yet")
+                raise kafka_errors.UnknownTopicOrPartitionError("a broker does not know all topics yet")
 
 
 class BrokerConfigs(BrokerCalls):

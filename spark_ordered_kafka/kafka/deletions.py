@@ -19,7 +19,7 @@ _TOPIC_IDS_VERSION = 6
 
 
 class _StillThereError(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
-    """A broker has not heard of the deletion yet."""
+    """A broker does not know of the deletion yet."""
 
 
 class TopicDeletions(BrokerCalls):

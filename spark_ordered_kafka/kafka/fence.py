@@ -244,7 +244,7 @@ def _transaction(row: Any) -> ProducerTransaction:
 def _view(metadata: Any) -> _Coordinators:
     brokers = frozenset(broker.node_id for broker in metadata.brokers)
     leaders = leader_terms(metadata)
-    # A partition that the broker has not heard of yet has no leader.
+    # A partition that the broker does not know yet has no leader.
     count = max(leaders, default=-1) + 1
     return _Coordinators(
         brokers, tuple(leaders.get(partition, (NO_LEADER, -1)) for partition in range(count))

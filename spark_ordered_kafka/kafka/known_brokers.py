@@ -23,5 +23,5 @@ def note_brokers(servers: str, metadata: ClusterMetadata) -> None:
 
 
 def with_known_brokers(servers: str) -> str:
-    """The ``bootstrap.servers`` of a new client: those given, and the brokers that were noted for them."""
+    """The ``bootstrap.servers`` of a new client: those given, and the brokers that were found through them."""
     return ",".join(dict.fromkeys([*servers.split(","), *_known.get(servers, ())]))

@@ -67,7 +67,7 @@ NO_ORIGIN = Origin()
 class LedgerEntry:
     """The last committed transaction: its sequence number (the sink: the batch id), its rows' fingerprint, who wrote it.
 
-    ``version`` 1 was written by versions that left headers out of the fingerprint and noted no origin.
+    ``version`` 1 was written by versions that left headers out of the fingerprint and recorded no origin.
     """
 
     sequence: int

@@ -63,7 +63,7 @@ class BrokerErrors:
         return self._refused is not None
 
     def forget(self) -> None:
-        """Of what was before a client got an answer, nothing is to be told."""
+        """Forget what was refused before a client got an answer."""
         self._refused = self._last = None
 
     def check(self) -> None:

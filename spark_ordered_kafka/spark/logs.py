@@ -8,7 +8,7 @@ _PACKAGE = "spark_ordered_kafka"
 
 
 def show_information() -> None:
-    """Print this package's messages from level INFO on to stderr where nobody has set up logging, as in the process in which
+    """Print this package's messages from level INFO on to stderr where logging is not set up, as in the process in which
     Spark plans a query: there Python prints warnings alone. Spark's driver has them in its own stderr.
     """
     package = logging.getLogger(_PACKAGE)

@@ -231,7 +231,7 @@ class Planner:
         return TopicPlan(snapshot.topic, snapshot.history.current.epoch, positions, unread, caveats)
 
     def _snapshot(self, topic: str) -> TopicSnapshot | None:
-        """None: it is not there, which is noted."""
+        """None: it is not there; that is reported."""
         try:
             return self._directory.snapshot(topic)
         except RequestError as error:

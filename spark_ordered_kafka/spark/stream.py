@@ -238,7 +238,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         self._stalled = str(error)
 
     def _log_layouts(self, layouts: TopicLayouts, begin: TopicOffset | None) -> None:
-        """Each layout once: those that this reader has seen are not told again, nor those that the checkpoint knows."""
+        """Log each layout once: not those that this reader has seen, nor those that the checkpoint knows."""
         newest = layouts.topic_id, layouts.history.current.epoch
         before = self._met.get(layouts.topic)
         if before == newest:

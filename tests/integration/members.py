@@ -137,7 +137,7 @@ def committed(room: Room, topic: str, partitions: int) -> list[int]:
     return [one.offset for one in found]
 
 
-def places(topic: str, *partitions: int) -> list[TopicPartition]:
+def partitions_of(topic: str, *partitions: int) -> list[TopicPartition]:
     return [TopicPartition(topic, p) for p in partitions]
 
 

@@ -12,7 +12,16 @@ from confluent_kafka import TopicPartition
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
 from tests.integration.desk import MANUAL, Desk, held
-from tests.integration.members import Recorder, Room, committed, exact, idle, places, read_until, settle
+from tests.integration.members import (
+    Recorder,
+    Room,
+    committed,
+    exact,
+    idle,
+    partitions_of,
+    read_until,
+    settle,
+)
 from tests.integration.producing import ReportError, failing_reports
 from tests.queries import await_stable
 from tests.servers import await_true
@@ -100,14 +109,14 @@ def test_a_commit_that_timed_out_takes_nothing_that_came_later(desk: Desk, then:
 def test_another_assignment_waits_for_a_commit_that_timed_out(desk: Desk) -> None:
     """It began at what was committed before, and the rewind hid that its records were not to be delivered again."""
     producer, member = desk.producer(), desk.room.member(**MANUAL)
-    member.consumer.assign(places(desk.source, 0, 1))
+    member.consumer.assign(partitions_of(desk.source, 0, 1))
     desk.copy(member, producer)
     producer.send_offsets(member.consumer)
     delivered = list(member.messages)
     with held("commit"):
         with pytest.raises(UnavailableError, match="were not committed within 0 s"):
             producer.commit(0)
-        member.consumer.assign(places(desk.source, 0, 1))
+        member.consumer.assign(partitions_of(desk.source, 0, 1))
         member.consumer.rewind()
         assert idle(member) == []
         assert member.messages == delivered

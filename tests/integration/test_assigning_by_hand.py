@@ -26,7 +26,7 @@ from tests.integration.members import (
     in_order,
     numbers,
     of_partition,
-    places,
+    partitions_of,
     read_until,
     settle,
 )
@@ -42,9 +42,9 @@ def test_partitions_that_are_assigned_by_hand(
     writer.write()
     one, two = (room.member(enable_auto_commit=True) for _ in range(2))
     with pytest.raises(ConfigError, match="has the partitions 0 to 1"):
-        one.consumer.assign(places(topic_name, 2))
-    one.consumer.assign(places(topic_name, 0))
-    two.consumer.assign(places(topic_name, 1))
+        one.consumer.assign(partitions_of(topic_name, 2))
+    one.consumer.assign(partitions_of(topic_name, 0))
+    two.consumer.assign(partitions_of(topic_name, 1))
     both = [one, two]
     read_until(both, lambda: len(one.messages + two.messages) >= writer.written, "all")
     change(room.cluster, topic_name, 4)
@@ -55,20 +55,20 @@ def test_partitions_that_are_assigned_by_hand(
 
     with caplog.at_level(logging.WARNING):
         read_until(both, warned, "no warning")
-    two.consumer.incremental_assign(places(topic_name, 2, 3))
+    two.consumer.incremental_assign(partitions_of(topic_name, 2, 3))
     read_until(both, lambda: len(one.messages + two.messages) >= writer.written, "all")
     exact(one.messages + two.messages, writer.written)
     in_order(one.messages)
     in_order(two.messages)
-    two.consumer.incremental_unassign(places(topic_name, 2))
+    two.consumer.incremental_unassign(partitions_of(topic_name, 2))
     assert two.partitions == [1, 3]
     with pytest.raises(ConfigError, match="not assigned yet"):
-        two.consumer.incremental_assign(places(topic_name, 3))
+        two.consumer.incremental_assign(partitions_of(topic_name, 3))
     two.consumer.unassign()
     assert two.partitions == []
     writer.write()
     # Back at what was committed, with the rest of the partitions.
-    two.consumer.assign(places(topic_name, 1, 2, 3))
+    two.consumer.assign(partitions_of(topic_name, 1, 2, 3))
     read_until(both, lambda: len(one.messages + two.messages) >= writer.written, "all")
     exact(one.messages + two.messages, writer.written)
 
@@ -108,10 +108,10 @@ def test_where_to_begin_outlives_what_comes_before_the_next_poll(
         consumer.incremental_assign([at(topic_name, 1, 70)])
     elif way == "assign unassign":
         consumer.assign([at(topic_name, 0, 60), at(topic_name, 1, 70)])
-        consumer.incremental_unassign(places(topic_name, 1))
+        consumer.incremental_unassign(partitions_of(topic_name, 1))
         consumer.incremental_assign([at(topic_name, 1, 70)])
     else:
-        consumer.assign(places(topic_name, 0))
+        consumer.assign(partitions_of(topic_name, 0))
         consumer.seek(at(topic_name, 0, 60))
         consumer.incremental_assign([at(topic_name, 1, 70)])
     read_to_the_end(member, 99, 99)
@@ -122,7 +122,7 @@ def half_read(room: Room, topic: str, partitions: int) -> Member:
     """A consumer that has read 50 records of partition 0 and not committed them."""
     log_of(room, topic, partitions)
     member = room.member(enable_auto_commit=False)
-    member.consumer.assign(places(topic, 0))
+    member.consumer.assign(partitions_of(topic, 0))
 
     def fifty() -> bool:
         member.read(count=50 - len(member.messages))
@@ -144,9 +144,9 @@ def test_a_rewind_leaves_where_new_partitions_begin(room: Room, topic_name: str)
 def test_what_is_not_committed_outlives_more_partitions(room: Room, topic_name: str) -> None:
     member = half_read(room, topic_name, 3)
     consumer = member.consumer
-    consumer.incremental_assign(places(topic_name, 1))
+    consumer.incremental_assign(partitions_of(topic_name, 1))
     assert [(one.partition, one.offset) for one in consumer.transaction_offsets().offsets] == [(0, 50)]
-    consumer.incremental_assign(places(topic_name, 2))
+    consumer.incremental_assign(partitions_of(topic_name, 2))
     assert consumer.commit() is not None
     assert committed(room, topic_name, 1) == [50]
     read_to_the_end(member, 99, 99, 99)
@@ -163,7 +163,7 @@ def test_a_subscription_and_an_assignment_by_hand_exclude_each_other(room: Room,
     consumer = member.consumer
     for call in (consumer.assign, consumer.incremental_assign, consumer.incremental_unassign):
         with pytest.raises(ConfigError, match="the group assigns the partitions"):
-            call(places(topic_name, 0))
+            call(partitions_of(topic_name, 0))
     with pytest.raises(ConfigError, match=r"unsubscribe\(\) first"):
         consumer.unassign()
     all_of(member, 10)
@@ -183,7 +183,7 @@ def test_by_hand_beside_members_is_an_error_that_says_so(room: Room, topic_name:
     settled, by_hand = room.member(topic_name), room.member(auto_commit_interval_ms=100)
     settle([settled], 2)
     NumberedWriter(room.cluster, topic_name).write()
-    by_hand.consumer.assign(places(topic_name, 0))
+    by_hand.consumer.assign(partitions_of(topic_name, 0))
     with pytest.raises(RequestError, match=r"has members that subscribe.* a group\.id of their own"):
         read_until([by_hand, settled], lambda: False, "no error")
 
@@ -194,7 +194,7 @@ def test_a_group_begins_at_the_end_while_the_partition_count_changes(
 ) -> None:
     writer = written_through(room.cluster, topic_name, 1, 2)
     one, two = (room.member(auto_offset_reset="latest", auto_commit_interval_ms=100) for _ in range(2))
-    one.consumer.assign(places(topic_name, 1))
+    one.consumer.assign(partitions_of(topic_name, 1))
     read_until([one], lambda: committed(room, topic_name, 2)[1] >= 0, "where the group begins")
     before = writer.written
     writer.write()
@@ -208,7 +208,7 @@ def test_a_group_begins_at_the_end_while_the_partition_count_changes(
         return ends_of(layouts, partitions)
 
     monkeypatch.setattr(directory, "log", ends_after_a_change)
-    two.consumer.assign(places(topic_name, 0))
+    two.consumer.assign(partitions_of(topic_name, 0))
     read_until([one, two], lambda: two.consumer._assignment.is_settled((topic_name, 0)), "the start")
     writer.write()
     last = writer.written // writer.keys - 1
@@ -235,17 +235,17 @@ def test_an_idle_owner_keeps_its_offsets_from_expiring(room: Room, topic_name: s
     )
     with consumer:
         member = Member(consumer)
-        consumer.assign(places(topic_name, 0, 1))
+        consumer.assign(partitions_of(topic_name, 0, 1))
         all_of(member, writer.written)
         consumer.commit()
         read_until([member], lambda: consumer.commit() == [], "the last offsets")
-        before = consumer.committed(places(topic_name, 0, 1))
+        before = consumer.committed(partitions_of(topic_name, 0, 1))
         # As when each of its offsets has expired.
         forget(room)
         assert committed(room, topic_name, 2) == [OFFSET_INVALID, OFFSET_INVALID]
         shift += 2 * committing.RENEWAL_INTERVAL
         read_until([member], lambda: min(committed(room, topic_name, 2)) >= 0, "the offsets again")
-        after = consumer.committed(places(topic_name, 0, 1))
+        after = consumer.committed(partitions_of(topic_name, 0, 1))
         assert [(one.offset, one.metadata) for one in after] == [(one.offset, one.metadata) for one in before]
 
 

@@ -203,7 +203,7 @@ def lose_and_grow(room: Room, topic: str, election: unclean.UncleanElection) -> 
 @pytest.mark.long
 def test_pauses_and_seeks_hide_no_truncation(room_of_three: Room, topic_name: str) -> None:
     """Of a partition that was paused meanwhile, or is paused or sought before its first record."""
-    room, place = room_of_three, TopicPartition(topic_name, 0)
+    room, tp = room_of_three, TopicPartition(topic_name, 0)
     election = soon_truncated(room, topic_name)
     begin(room, topic_name, 1)
 
@@ -216,7 +216,7 @@ def test_pauses_and_seeks_hide_no_truncation(room_of_three: Room, topic_name: st
 
     strict, lenient = in_own_group(auto_offset_reset="error"), in_own_group()
     for member in (strict, lenient):
-        member.consumer.pause([place])
+        member.consumer.pause([tp])
         idle(member)
     groups = []
     for _ in range(3):
@@ -226,7 +226,7 @@ def test_pauses_and_seeks_hide_no_truncation(room_of_three: Room, topic_name: st
     # One of them serves its group meanwhile.
     assert idle(lenient) == []
     for member in (strict, lenient):
-        member.consumer.resume([place])
+        member.consumer.resume([tp])
     with pytest.raises(DataLossError, match=rf"offsets 5 to 14 of {topic_name}-0"):
         read_until([strict], lambda: False, "the error")
     lenient.messages.clear()
@@ -238,7 +238,7 @@ def test_pauses_and_seeks_hide_no_truncation(room_of_three: Room, topic_name: st
 
         def begin_elsewhere(consumer: Any, _: Any, to: int | None = offset) -> None:
             if to is None:
-                consumer.pause([place])
+                consumer.pause([tp])
             else:
                 consumer.seek(TopicPartition(topic_name, 0, to))
 
@@ -246,7 +246,7 @@ def test_pauses_and_seeks_hide_no_truncation(room_of_three: Room, topic_name: st
         if offset is None:
             settle([member], 1)
             assert idle(member) == []
-            member.consumer.resume([place])
+            member.consumer.resume([tp])
         all_of(member, 30)
         assert of_partition(member.messages, 0) == list(range(5, 35))
     election.restore()

@@ -17,7 +17,7 @@ from tests.integration.members import (
     idle,
     in_order,
     numbers,
-    places,
+    partitions_of,
     read_until,
     settle,
 )
@@ -100,9 +100,9 @@ def test_a_new_partition_that_has_lost_its_beginning_waits_for_the_others_all_th
     member.consumer.subscribe([topic_name], OrderedConsumer.pause, partition_key_listener=listener)
     settle([member], 4)
     assert idle(member) == []
-    member.consumer.resume(places(topic_name, 2, 3))
+    member.consumer.resume(partitions_of(topic_name, 2, 3))
     assert idle(member) == []
-    member.consumer.resume(places(topic_name, 0, 1))
+    member.consumer.resume(partitions_of(topic_name, 0, 1))
     all_of(member, writer.written - 4)
     in_order(member.messages)
 

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer, PartitionKeyRebalanceListener
 from spark_ordered_kafka.errors import ClosedError, ConfigError, RequestError
-from tests.integration.members import Room, all_of, at, places, read_until, settle
+from tests.integration.members import Room, all_of, at, partitions_of, read_until, settle
 from tests.streams import NumberedWriter, conf, create
 
 WRONG: dict[str, Callable[[Any], object]] = {
@@ -104,8 +104,8 @@ def test_partitions_may_come_from_any_iterable(room: Room, topic_name: str) -> N
     writer.write()
     member = room.member(enable_auto_commit=False)
     once: Any = iter
-    member.consumer.assign(once(places(topic_name, 0)))
-    member.consumer.incremental_assign(once(places(topic_name, 1)))
+    member.consumer.assign(once(partitions_of(topic_name, 0)))
+    member.consumer.incremental_assign(once(partitions_of(topic_name, 1)))
     all_of(member, writer.written)
     done = member.consumer.commit(offsets=once([at(topic_name, 0, 1)]))
     assert done is not None

@@ -114,17 +114,17 @@ def test_members_share_a_live_topic(room: Room, topic_name: str) -> None:
             change(room.cluster, topic_name, count)
             goal = writer.written + second.written + 200
             read_until(members, partial(has, goal), "the load")
-    places: dict[tuple[str, int], dict[int, Message]] = {}
+    found: dict[tuple[str, int], dict[int, Message]] = {}
 
     def done() -> bool:
         for member in members:
             for message in member.messages:
-                place = (cast(str, message.topic()), cast(int, message.partition()))
-                places.setdefault(place, {})[cast(int, message.offset())] = message
-        return sum(map(len, places.values())) >= writer.written + second.written
+                tp = (cast(str, message.topic()), cast(int, message.partition()))
+                found.setdefault(tp, {})[cast(int, message.offset())] = message
+        return sum(map(len, found.values())) >= writer.written + second.written
 
     read_until(members, done, "not all was delivered")
-    assert sum(map(len, places.values())) == writer.written + second.written
+    assert sum(map(len, found.values())) == writer.written + second.written
 
 
 def test_keys_are_handed_over_before_they_are_read_elsewhere(room: Room, topic_name: str) -> None:

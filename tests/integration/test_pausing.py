@@ -24,7 +24,7 @@ from tests.integration.members import (
     exact,
     idle,
     of_partition,
-    places,
+    partitions_of,
     read_until,
     settle,
 )
@@ -37,16 +37,16 @@ def test_a_paused_partition_delivers_nothing_and_holds_up_its_keys(room: Room, t
     writer.write()
     member = room.member(topic_name)
     all_of(member, 5)
-    member.consumer.pause(places(topic_name, 0))
+    member.consumer.pause(partitions_of(topic_name, 0))
     seen = len(member.messages)
-    (position,) = member.consumer.position(places(topic_name, 0))
+    (position,) = member.consumer.position(partitions_of(topic_name, 0))
     writer.write()
     change(room.cluster, topic_name, 3)
     writer.write()
     assert idle(member) == []
-    assert member.consumer.position(places(topic_name, 0)) == [position]
+    assert member.consumer.position(partitions_of(topic_name, 0)) == [position]
     assert len(member.messages) == seen
-    member.consumer.resume(places(topic_name, 0))
+    member.consumer.resume(partitions_of(topic_name, 0))
     all_of(member, writer.written)
     exact(member.messages, writer.written)
 
@@ -56,15 +56,15 @@ def test_a_pause_outlives_a_rebalance(room: Room, topic_name: str) -> None:
     writer = NumberedWriter(room.cluster, topic_name)
     member = room.member(topic_name)
     settle([member], 2)
-    member.consumer.pause(places(topic_name, 0, 1))
+    member.consumer.pause(partitions_of(topic_name, 0, 1))
     other = room.member(topic_name)
     settle([member, other], 2)
     other.consumer.close()
     settle([member], 2)
     writer.write()
     assert idle(member) == []
-    member.consumer.resume(places(topic_name, 0, 1))
-    member.consumer.resume(places(topic_name, 0))
+    member.consumer.resume(partitions_of(topic_name, 0, 1))
+    member.consumer.resume(partitions_of(topic_name, 0))
     all_of(member, writer.written)
     exact(member.messages, writer.written)
 
@@ -81,17 +81,17 @@ def test_a_partition_is_paused_in_on_assign_and_while_the_gate_is_closed(room: R
     settle([member], 2)
     read_until(
         [member],
-        lambda: consumer.position(places(topic_name, 1))[0].offset >= 0,
+        lambda: consumer.position(partitions_of(topic_name, 1))[0].offset >= 0,
         "it is not known where to begin",
     )
     # Partition 1 waits for partition 0, which is paused; it is paused itself, and resumed, meanwhile.
     read_until([member], lambda: progress_in(consumer, topic_name, 1).paused, "the gate is not closed")
-    consumer.pause(places(topic_name, 1))
-    consumer.resume(places(topic_name, 0))
+    consumer.pause(partitions_of(topic_name, 1))
+    consumer.resume(partitions_of(topic_name, 0))
     read_until([member], lambda: len(of_partition(member.messages, 0)) > 0, "partition 0")
     read_until([member], lambda: not progress_in(consumer, topic_name, 1).paused, "the gate does not open")
     assert idle(member, 5) == [] or of_partition(member.messages, 1) == []
-    consumer.resume(places(topic_name, 1))
+    consumer.resume(partitions_of(topic_name, 1))
     all_of(member, writer.written)
     exact(member.messages, writer.written)
 
@@ -117,10 +117,10 @@ def test_a_topic_is_read_once_although_another_cannot_be_taken_up_yet(
     monkeypatch.setattr(Joining, "join", join_one)
     member = room.member(topic_name, other, enable_auto_commit=False)
     read_until([member], lambda: refused != [], "the first attempt")
-    member.consumer.pause(places(topic_name, 0))
+    member.consumer.pause(partitions_of(topic_name, 0))
     if begun_by == "seek":
         member.consumer.seek(at(topic_name, 0, 10))
-    member.consumer.resume(places(topic_name, 0))
+    member.consumer.resume(partitions_of(topic_name, 0))
     expected = written - (10 if begun_by == "seek" else 0)
     all_of(member, expected)
     assert idle(member) == []

@@ -30,7 +30,7 @@ from tests.integration.members import (
     idle,
     in_order,
     of_partition,
-    places,
+    partitions_of,
     read_until,
     settle,
 )
@@ -49,7 +49,7 @@ def test_seeking_within_a_layout(room: Room, topic_name: str, commits: bool) -> 
     all_of(member, writer.written)
     consumer.commit()
     consumer.seek(at(topic_name, 0, 40))
-    assert consumer.position(places(topic_name, 0)) == [at(topic_name, 0, 40)]
+    assert consumer.position(partitions_of(topic_name, 0)) == [at(topic_name, 0, 40)]
     # Behind what is committed: others, and whoever comes next, go by what is committed.
     assert committed(room, topic_name, 1) == [40]
     member.messages.clear()
@@ -125,10 +125,10 @@ def test_a_member_cannot_seek_back_over_a_boundary_beyond_which_others_read(
         member.consumer.commit()
     owner = next(one for one in members if 0 in one.partitions)
     assert 2 not in owner.partitions or 0 in owner.partitions
-    before = owner.consumer.position(places(topic_name, 0))
+    before = owner.consumer.position(partitions_of(topic_name, 0))
     with pytest.raises(ConfigError, match="come out of order"):
         owner.consumer.seek(at(topic_name, 0, 0))
-    assert owner.consumer.position(places(topic_name, 0)) == before
+    assert owner.consumer.position(partitions_of(topic_name, 0)) == before
 
 
 def test_a_commit_goes_back_where_a_seek_may(room: Room, topic_name: str) -> None:
@@ -136,7 +136,7 @@ def test_a_commit_goes_back_where_a_seek_may(room: Room, topic_name: str) -> Non
     member = room.member(topic_name, enable_auto_commit=False, enable_auto_offset_store=False)
     consumer = member.consumer
     all_of(member, writer.written)
-    consumer.store_offsets(offsets=consumer.position(places(topic_name, 0, 1)))
+    consumer.store_offsets(offsets=consumer.position(partitions_of(topic_name, 0, 1)))
     consumer.commit()
     done = committed(room, topic_name, 2)
     first = member.messages[0]
@@ -161,7 +161,7 @@ def test_behind_an_offset_that_was_taken_back_no_later_records_are_committed(
 ) -> None:
     written_through(room.cluster, topic_name, 1, 2)
     consumer = room.member(enable_auto_commit=False).consumer
-    consumer.subscribe([topic_name], on_assign=lambda one, _: one.pause(places(topic_name, 1)))
+    consumer.subscribe([topic_name], on_assign=lambda one, _: one.pause(partitions_of(topic_name, 1)))
     member = Member(consumer)
     read_until([member], lambda: any(at > 101 for at in of_partition(member.messages, 0)), "beyond it")
     consumer.commit()
@@ -170,9 +170,9 @@ def test_behind_an_offset_that_was_taken_back_no_later_records_are_committed(
         consumer.seek(at(topic_name, 0, 50))
     else:
         consumer.commit(offsets=[at(topic_name, 0, 50)])
-    consumer.resume(places(topic_name, 1))
+    consumer.resume(partitions_of(topic_name, 1))
     read_until([member], lambda: len(of_partition(member.messages, 1)) > 0, "those that waited")
-    consumer.commit(offsets=consumer.position(places(topic_name, 1)))
+    consumer.commit(offsets=consumer.position(partitions_of(topic_name, 1)))
     assert committed(room, topic_name, 2) == [50, before]
 
 
@@ -221,8 +221,8 @@ def test_only_assigned_partitions_can_be_steered(room: Room, topic_name: str) ->
     NumberedWriter(room.cluster, topic_name).write()
     consumer = room.member().consumer
     calls: dict[str, Callable[[], object]] = {
-        "paused": lambda: consumer.pause(places(topic_name, 0)),
-        "resumed": lambda: consumer.resume(places(topic_name, 0)),
+        "paused": lambda: consumer.pause(partitions_of(topic_name, 0)),
+        "resumed": lambda: consumer.resume(partitions_of(topic_name, 0)),
         "sought": lambda: consumer.seek(at(topic_name, 0, 0)),
     }
     for doing, call in calls.items():

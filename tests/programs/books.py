@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from spark_ordered_kafka.errors import ConfigError, RequestError
 
-Place = tuple[str, int]
+Tp = tuple[str, int]
 
 
 class Record(NamedTuple):
@@ -23,7 +23,7 @@ class Record(NamedTuple):
     number: str
 
     @property
-    def place(self) -> Place:
+    def tp(self) -> Tp:
         """Its partition."""
         return self.topic, self.partition
 
@@ -68,21 +68,21 @@ class Holders:
     """Which member that keeps state holds each key, and from which partition: at most one, until it lets go."""
 
     def __init__(self) -> None:
-        self._claims: dict[tuple[str, str], tuple[str, Place]] = {}
+        self._claims: dict[tuple[str, str], tuple[str, Tp]] = {}
 
-    def take(self, client: str, record: Record) -> tuple[str, Place] | None:
+    def take(self, client: str, record: Record) -> tuple[str, Tp] | None:
         """A member gets a record, and holds its key from now on; returns another holder."""
         if record.key is None:
             return None
-        key, claim = (record.topic, record.key), (client, record.place)
+        key, claim = (record.topic, record.key), (client, record.tp)
         holder = self._claims.get(key, claim)
         self._claims[key] = claim
         return None if holder == claim else holder
 
-    def release(self, client: str, places: set[Place] | None = None) -> None:
+    def release(self, client: str, tps: set[Tp] | None = None) -> None:
         """A member lets go of the keys of these partitions, by default of all."""
-        for key, (holder, place) in list(self._claims.items()):
-            if holder == client and (places is None or place in places):
+        for key, (holder, tp) in list(self._claims.items()):
+            if holder == client and (tps is None or tp in tps):
                 del self._claims[key]
 
 
@@ -105,7 +105,7 @@ class MemberBook:
     delivered: dict[str, None] = field(default_factory=dict)
     latest: str | None = None
     processed: set[str] = field(default_factory=set)
-    paused: set[Place] = field(default_factory=set)
+    paused: set[Tp] = field(default_factory=set)
     is_lost: bool = False
     keeps_state: bool = False
     stores: bool = False

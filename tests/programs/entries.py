@@ -63,10 +63,10 @@ class Entries:
 
     def _deliver(self, client: str, topic: str, partition: int, offset: int, number: str) -> None:
         member, record = self._members[client], self._records.get(number)
-        if record is None or (record.place, record.offset) != ((topic, partition), offset):
+        if record is None or (record.tp, record.offset) != ((topic, partition), offset):
             self._break(f"{client} got {number!r} at {topic}-{partition}, {offset}, where there is {record}")
             return
-        if record.place in member.paused:
+        if record.tp in member.paused:
             self._break(f"{client} got {record} of a partition that it has paused")
         if number in member.delivered:
             self._break(f"{client} got {record} twice")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError, UnavailableError
-from tests.programs.books import Fate, MemberBook, Place, ProducerBook, State
+from tests.programs.books import Fate, MemberBook, ProducerBook, State, Tp
 from tests.programs.entries import Entries
 from tests.programs.steps import CLOSING, KILLING, OF_LAST, Act, Change, Consume, Seek, Step, Subscribe
 
@@ -76,11 +76,11 @@ class Judge(Entries):
         elif error is not None and not (isinstance(step, Seek) and isinstance(error, OrderedKafkaError)):
             self._break(f"raised {type(error).__name__}: {error}")
 
-    def sought(self, client: str, place: Place, offset: int) -> None:
+    def sought(self, client: str, tp: Tp, offset: int) -> None:
         """A consumer goes to an offset next."""
         member = self._members[client]
         for record in self._records.values():
-            if record.place != place:
+            if record.tp != tp:
                 continue
             if record.offset >= offset:
                 self.state[record.number] = State.OPEN
@@ -229,9 +229,7 @@ class Judge(Entries):
         delivered = self._members[str(act.consumer)].delivered
         records = [self._records[number] for number in delivered]
         return [
-            one.number
-            for one in records
-            if one.place == records[-1].place and one.offset <= records[-1].offset
+            one.number for one in records if one.tp == records[-1].tp and one.offset <= records[-1].offset
         ]
 
     def _look_done(self, act: Act) -> None:
@@ -245,9 +243,9 @@ class Judge(Entries):
     def _pause_done(self, act: Act) -> None:
         """What is paused is told by :meth:`paused`."""
 
-    def paused(self, client: str, places: Iterable[Place]) -> None:
+    def paused(self, client: str, tps: Iterable[Tp]) -> None:
         """The consumer has paused these partitions, and no others."""
-        self._members[client].paused = set(places)
+        self._members[client].paused = set(tps)
 
     def _resume_done(self, act: Act) -> None:
         """As of :meth:`_pause_done`."""

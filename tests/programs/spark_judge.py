@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.programs.books import Place, Record
+from tests.programs.books import Record, Tp
 from tests.programs.spark_steps import SECOND, SOURCE, Job, Read, Run, SparkStep, Tamper
 
 INJECTED = "program's own fault"
@@ -42,16 +42,16 @@ class Standing:
 
     batch: int = -1
     committed: bool = True
-    begin: Mapping[Place, int] = field(default_factory=dict)
-    end: Mapping[Place, int] = field(default_factory=dict)
+    begin: Mapping[Tp, int] = field(default_factory=dict)
+    end: Mapping[Tp, int] = field(default_factory=dict)
 
     def is_read(self, record: Record) -> bool:
         """Whether the record is in a batch that is committed."""
-        return record.offset < (self.end if self.committed else self.begin).get(record.place, 0)
+        return record.offset < (self.end if self.committed else self.begin).get(record.tp, 0)
 
     def has(self, record: Record) -> bool:
         """Whether the record is in the batch that is planned and not committed."""
-        return not self.is_read(record) and record.offset < self.end.get(record.place, 0)
+        return not self.is_read(record) and record.offset < self.end.get(record.tp, 0)
 
     def knows(self, topic: str) -> bool:
         """Whether it has positions of the topic."""

@@ -41,7 +41,7 @@ class HealingFigures(Collector):
             self._decisions[action, outcome] += 1
 
     def clear(self, before: float = float("inf")) -> None:
-        """Forget what was found ``before`` a time: nobody knows whether it is still so. Counters stay."""
+        """Forget what was found ``before`` a time: it may have changed since. Counters stay."""
         with self._lock:
             if self._found_at < before:
                 self._findings = None

@@ -135,7 +135,7 @@ class Healer:
             record = self._record = self.store.read()
             self._state = remembered(record)
         self._sample = sample = self.sampler.sample(self._sample)
-        # After each part, so that a later one that fails does not make it be told of again.
+        # After each part, so that it is not reported again when a later one fails.
         record = self._write(self._follow(record))
         observation = Observation(sample.brokers, sample.displaced, self._under_way(record, sample))
         if stop.is_set():
@@ -308,7 +308,7 @@ class Healer:
         return self._note(updated(record, standing=(*others, entry)), entry)
 
     def _note(self, record: HealingRecord, entry: HealingEntry) -> HealingRecord:
-        """Keep, audit and tell of a decision."""
+        """Keep, audit and report a decision."""
         self.figures.decided(entry.action, entry.held_by or entry.outcome)
         event = "proposal" if entry.outcome in ("proposed", "held", "in_review") else "outcome"
         self._tell(event, entry.model_dump(mode="json", exclude={"at"}))

@@ -84,7 +84,7 @@ class State:
 
 
 def longest_gap(rules: Rules) -> float:
-    """Seconds without an observation, after which nobody knows what was meanwhile."""
+    """Seconds without an observation, after which the state in between counts as unknown."""
     return max(_MOST_INTERVALS * rules.interval, _LEAST_GAP)
 
 

@@ -51,7 +51,7 @@ class HealingEntry(BaseModel):
 class HealingRecord(Record):
     """``/healing``. ``requests`` are written before they are made, so that another controller counts them.
 
-    ``observed_at``: about when ``conditions`` were last seen, 0 if nobody has stored it. ``tried``: when an action was last
+    ``observed_at``: about when ``conditions`` were last seen, 0 if it was never stored. ``tried``: when an action was last
     planned without anything to request. ``history`` has the last decisions, the newest first.
     ``standing``: the last decision about each proposal that stands. ``request_id`` and ``review_id``: the reassignment and the
     review that the last request became, until they have ended.

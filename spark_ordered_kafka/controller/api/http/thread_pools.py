@@ -13,7 +13,7 @@ _Params = ParamSpec("_Params")
 _ResultT = TypeVar("_ResultT")
 
 
-class Lane:
+class ThreadPool:
     """Threads for one kind of work; they are made when they are needed first.
 
     Everything else that may wait for a server runs in the one pool of the framework, which slow servers can fill.
@@ -30,11 +30,11 @@ class Lane:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
 
-RIGHTS: Final = Lane("rights", 40)
+RIGHTS: Final = ThreadPool("rights", 40)
 """Waits for Kafka while its ACLs are not known."""
-LAYOUTS: Final = Lane("layouts", 40)
+LAYOUTS: Final = ThreadPool("layouts", 40)
 """What writers wait for in each transaction."""
-AUDIT: Final = Lane("audit", 1)
+AUDIT: Final = ThreadPool("audit", 1)
 """Lines are written one after another anyway, and a disk may be slow."""
-BODIES: Final = Lane("bodies", 1)
+BODIES: Final = ThreadPool("bodies", 1)
 """One large body is parsed at a time: parsing takes many times its size in memory."""

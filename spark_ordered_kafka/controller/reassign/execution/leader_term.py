@@ -111,7 +111,7 @@ class LeaderTerm:
         # Requests whose throttles are set; None: those of earlier controllers are not restored yet.
         self._limited: frozenset[int] | None = None
         self._next_sweep = float("-inf")
-        # When requests that cannot be read are looked at again: somebody may have repaired them.
+        # When requests that cannot be read are looked at again: they may have been repaired.
         self._next_look = float("-inf")
         self._took = 0.0
 
