@@ -370,7 +370,7 @@ class Assignment:
     def _on_looked(self, names: Collection[str], is_newer: bool) -> None:
         if is_newer:
             self._look_at_group()
-        self._open(names)
+        self._open(names, looked=True)
         for name in names:
             self.claims.claim(name)
 
@@ -386,12 +386,14 @@ class Assignment:
                 topic.learn(self._offsets.read(name, topic.layouts.topic_id, awaited))
         self._open(self._topics)
 
-    def _open(self, names: Collection[str]) -> None:
+    def _open(self, names: Collection[str], *, looked: bool = False) -> None:
         for name in names:
             topic = self._topics[name]
             topic.gate()
             for p, progress in topic.own.items():
-                if progress.paused and progress.limit > progress.received:
+                # What an unknown layout kept back is fetched again to be seen: the log's end may not be known (D-497).
+                is_due = looked and not progress.is_gated
+                if progress.paused and (is_due or progress.limit > progress.received):
                     progress.paused = False
                     self.moves.fetch_again((name, p))
         # Once for all: it looks at every record in hand.

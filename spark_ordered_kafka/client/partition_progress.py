@@ -23,7 +23,7 @@ class Progress:
         pending: records received and not delivered yet.
         following: the offset of the first of them.
         dirty: whether something was delivered and not committed.
-        paused: whether the gate keeps librdkafka from fetching.
+        paused: whether the gate, or a layout that is not known, keeps librdkafka from fetching.
         stopped: whether the application has paused it.
         stored: records below it are processed (``store_offsets``); None if the application has not said so.
         last: of the last record delivered, as far as it is known.
@@ -78,6 +78,11 @@ class Progress:
     def is_at_end(self) -> bool:
         """Whether the log's end was met, and nothing is left to deliver before it."""
         return self.pending == 0 and self.end >= self.received and not self.paused and not self.stopped
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether a paused partition waits for its gate; else the layout of what was dropped was not known."""
+        return self.received < self.validated
 
     def cut(self, end: int) -> None:
         """The log was truncated to ``end``, below what was received of it: continue there (D-099)."""

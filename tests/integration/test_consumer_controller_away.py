@@ -6,12 +6,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.gateway import gateway_to
-from tests.integration.members import Room, all_of, distinct, exact, idle, read_until, settle
+from tests.integration.members import Member, Room, all_of, at, distinct, exact, idle, read_until, settle
 from tests.servers import await_true
 from tests.streams import NumberedWriter, change, create
 
@@ -43,6 +43,33 @@ def test_what_waits_for_a_layout_waits_in_kafka(room: Room, cluster: LocalCluste
         gateway.left = sys.maxsize
         all_of(member, writer.written)
     exact(member.messages, writer.written)
+
+
+def test_partitions_at_their_end_are_read_on(room: Room, cluster: LocalCluster, topic_name: str) -> None:
+    """Their end alone came while it was not known whether their logs were truncated."""
+    create(cluster, topic_name, 2)
+    writer = NumberedWriter(cluster, topic_name, step=20)
+    with gateway_to(cluster) as gateway:
+        gateway.left = sys.maxsize
+        member = room.member(topic_name, controller_url=gateway.url, enable_partition_eof=True)
+        writer.write()
+        read_until([member], lambda: len(records(member)) == writer.written, "all records")
+        gateway.left = 0
+        last = records(member)[-1]
+        # All partitions are fetched anew.
+        member.consumer.seek(at(topic_name, last.partition() or 0, last.offset() or 0))
+        idle(member)
+        assert gateway.left < 0
+        gateway.left = sys.maxsize
+        writer.write()
+        read_until([member], lambda: len(records(member)) == writer.written, "what was written since")
+    exact(records(member), writer.written)
+
+
+def records(member: Member) -> list[Message]:
+    """What it has read, without the ends of partitions, and without what came again."""
+    found = [one for one in member.messages if one.error() is None]
+    return list({(one.partition(), one.offset()): one for one in found}.values())
 
 
 @pytest.mark.long
