@@ -32,9 +32,11 @@ STALE_METADATA = frozenset(
         KafkaError._UNKNOWN_TOPIC,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
     }
 )
-"""What librdkafka says of partitions newer than its metadata, which it refreshes every five minutes by itself."""
+"""What librdkafka says of partitions that are newer than its metadata, or have another leader. It refreshes that every five
+minutes by itself, and where it fetches."""
 
 
 NO_COORDINATOR = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
@@ -136,8 +138,15 @@ def refresh_metadata(consumer: Consumer, topic: str, timeout: float) -> ClusterM
 
 def log_range(consumer: Consumer, topic: str, partition: int, timeout: float) -> tuple[int, int]:
     """Where a partition's log begins and ends, from its leader. Raises as :func:`refresh_metadata`."""
-    with translating(f"asking for the log range of {topic}-{partition}"):
-        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout)
+    tp, doing = TopicPartition(topic, partition), f"asking for the log range of {topic}-{partition}"
+    try:
+        return consumer.get_watermark_offsets(tp, timeout)
+    except KafkaException as error:
+        if error.args[0].code() not in STALE_METADATA:
+            raise translate(error.args[0], doing) from error
+    refresh_metadata(consumer, topic, timeout)
+    with translating(doing):
+        return consumer.get_watermark_offsets(tp, timeout)
 
 
 def leader_epochs(

@@ -1,4 +1,4 @@
-"""Partitions get other leaders while no controller answers a consumer."""
+"""Partitions get other leaders while a consumer does not ask, or while no controller answers it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.gateway import gateway_to
-from tests.integration.members import Room, all_of, exact
+from tests.integration.members import Room, all_of, at, exact
 from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, create
 
@@ -59,3 +59,22 @@ def test_what_waits_in_kafka_comes_from_the_new_leader(three_brokers: LocalClust
         gateway.left = sys.maxsize
         all_of(member, writer.written)
     exact(member.messages, writer.written)
+
+
+def test_a_consumer_that_has_not_seen_an_election_can_seek(
+    three_brokers: LocalCluster, topic_name: str
+) -> None:
+    create(three_brokers, topic_name, 1)
+    writer = NumberedWriter(three_brokers, topic_name, step=20)
+    with ExitStack() as stack:
+        member = Room(three_brokers, stack).member(topic_name)
+        writer.write()
+        all_of(member, writer.written)
+        # What is paused is not fetched.
+        member.consumer.pause(member.consumer.assignment())
+        move(three_brokers, topic_name)
+        first = member.messages[0].offset() or 0
+        member.consumer.seek(at(topic_name, 0, first))
+        member.consumer.resume(member.consumer.assignment())
+        all_of(member, 2 * writer.written)
+    exact(member.messages[writer.written :], writer.written)
