@@ -18,8 +18,6 @@ from tests.integration.acls import Acls, acl
 from tests.integration.secured import credentials
 from tests.servers import await_true, unique_name
 
-pytestmark = pytest.mark.long
-
 
 @dataclass
 class Rights:
@@ -117,6 +115,7 @@ def read_all(consumer: OrderedConsumer, found: list[bytes], least: int) -> None:
     await_true(is_there, f"{least} records")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("taken", ["write", "read what is written", "transactions", "ledger"])
 def test_a_writer(rights: Rights, taken: str) -> None:
     writer = Writer(rights)
@@ -145,6 +144,7 @@ def test_a_writer(rights: Rights, taken: str) -> None:
     assert sorted(found) == sorted(writer.acknowledged)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("taken", ["read", "group"])
 def test_a_reader(rights: Rights, taken: str) -> None:
     writer = Writer(rights)
