@@ -171,8 +171,8 @@ class Restless:
             self._try(partial(member.read, timeout, count))
             member.messages[:] = [one for one in member.messages if one.error() is None]
             for one in member.messages:
-                tp = one.topic() or "", one.partition() or 0, one.offset() or 0
-                self._delivered.setdefault(tp, one)
+                record = one.topic() or "", one.partition() or 0, one.offset() or 0
+                self._delivered.setdefault(record, one)
             del member.messages[:-30]
 
     def _some(self) -> OrderedConsumer:

@@ -147,5 +147,5 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         "/v1/topics/{topic}/delete-records", dependencies=[*active, on_topic(service, Operation.DELETE)]
     )
     def delete_records(topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
-        """Drain partitions marked for deletion."""
+        """Delete the records of partitions marked for deletion."""
         return service.drain.delete_records(topic, request)
