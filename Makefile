@@ -8,8 +8,8 @@ export PYTHONDONTWRITEBYTECODE :=
 MINUTES ?= 10
 # Whose programs `make programs` runs: clients, spark, operators, reads, or all.
 OF ?= all
-# On which Kafka `make test-kafka` runs.
-KAFKA ?= 3.9.2
+# On which Kafka `make test-kafka` (by default 3.9.2) and `make chaos` run (by default by the seed).
+KAFKA ?=
 # How the brokers of `make test-brokers` are set up: defaults, expiring, logs, or far.
 BROKERS ?= defaults
 # What `make chaos` does: a seed gives the same faults again. SECURE=secure or no-secure: with TLS and logins or without.
@@ -107,7 +107,7 @@ test-openapi: venv
 
 # From end to end on another Kafka: KAFKA=3.9.2, or KAFKA=3.9.2-zookeeper for brokers without KRaft (tests/other_kafka.py).
 test-kafka: kernel
-	TEST_KAFKA=$(KAFKA) $(END_TO_END)
+	TEST_KAFKA=$(or $(KAFKA),3.9.2) $(END_TO_END)
 
 # From end to end on brokers that are set up otherwise than local ones (tests/other_brokers.py).
 test-brokers: kernel
@@ -170,7 +170,7 @@ bench: venv
 
 # Faults of all kinds on a whole cluster, beside clients and operators; as root, or where users may make namespaces.
 chaos: venv
-	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(RATE),--rate $(RATE)) $(if $(WAY),--way $(WAY)) $(if $(SECURE),--$(SECURE))
+	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(RATE),--rate $(RATE)) $(if $(WAY),--way $(WAY)) $(if $(SECURE),--$(SECURE)) $(if $(KAFKA),--kafka $(KAFKA))
 
 # Little happens, for hours (MINUTES=180): does anything grow?
 quiet: venv

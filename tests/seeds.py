@@ -14,6 +14,11 @@ def fresh_seeds(test: str, count: int = 1) -> list[int]:
     return source.sample(range(10**9), count)
 
 
+def is_thorough() -> bool:
+    """Whether this is `make test-all`."""
+    return "THOROUGH" in os.environ
+
+
 def examples(many: int) -> int:
     """``many`` in `make test-all`, a sixth of them otherwise: hypothesis tries others in every run."""
-    return many if "THOROUGH" in os.environ else many // 6
+    return many if is_thorough() else many // 6

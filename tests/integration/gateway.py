@@ -13,10 +13,15 @@ from spark_ordered_kafka.local import LocalCluster
 
 
 class Gateway:
-    """Passes questions on to the controller: the next ``left`` ones; the others find nobody."""
+    """Passes questions on to the controller: the next ``left`` ones; to the others the connection is closed.
+
+    While ``answers`` is not set, none is answered, and each that comes waits.
+    """
 
     def __init__(self, controller: str) -> None:
         self.left = 0
+        self.answers = threading.Event()
+        self.answers.set()
         self._lock = threading.Lock()
         gateway = self
 
@@ -28,6 +33,7 @@ class Gateway:
                 self._pass_on(self.rfile.read(int(self.headers["Content-Length"])))
 
             def _pass_on(self, body: bytes | None) -> None:
+                gateway.answers.wait()
                 if not gateway.takes():
                     self.close_connection = True
                     return
@@ -61,6 +67,7 @@ def gateway_to(cluster: LocalCluster) -> Iterator[Gateway]:
     try:
         yield gateway
     finally:
+        gateway.answers.set()
         gateway.server.shutdown()
         gateway.server.server_close()
         thread.join()

@@ -56,6 +56,14 @@ class Member:
         self.messages += found
         return found
 
+    def poll(self, timeout: float = 0.05, count: int = 100) -> list[Message]:
+        """The same, one by one."""
+        found: list[Message] = []
+        while len(found) < count and (message := self.consumer.poll(timeout)) is not None:
+            found.append(message)
+        self.messages += found
+        return found
+
     @property
     def partitions(self) -> list[int]:
         return sorted(one.partition for one in self.consumer.assignment())

@@ -24,7 +24,7 @@ from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.gateway import gateway_to
 from tests.integration.members import Member, Recorder, Room, exact
-from tests.seeds import examples, fresh_seeds
+from tests.seeds import examples, fresh_seeds, is_thorough
 from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, create
 
@@ -37,6 +37,8 @@ _SETTINGS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({}, {"fetch_wait_max_ms": 10}, {"fetch_wait_max_ms": 5000}),
 )
 """One of each row is a member's."""
+_SESSION = 6000
+"""Milliseconds that a static member which closes keeps its partitions: less than a test waits."""
 
 
 class Restless:
@@ -54,6 +56,8 @@ class Restless:
             create(cluster, topic, rng.randint(1, 4))
         self._writers = {topic: NumberedWriter(cluster, topic, keys=8, step=3) for topic in self._topics}
         self._members: list[Member] = []
+        self._instances: dict[Member, str] = {}
+        """What static members are called; who opens later has the name of one that closed, or another."""
         self._delivered: dict[tuple[str, int, int], Message] = {}
         self.told: list[str] = []
 
@@ -63,6 +67,8 @@ class Restless:
         kinds: list[tuple[int, Callable[[], object]]] = [
             (4, self._write),
             (3, self._take_controller_away_or_back),
+            (int(is_thorough()), self._let_controller_hang),
+            (int(is_thorough()), self._restart_broker),
             (2, self._move),
             (1, self._change),
             (1, self._pause),
@@ -106,6 +112,19 @@ class Restless:
     def _take_controller_away_or_back(self) -> None:
         self._gateway.left = 0 if self._gateway.left > 0 else sys.maxsize
 
+    def _let_controller_hang(self) -> None:
+        """A call that needs it takes ten seconds."""
+        self._gateway.answers.clear()
+        member = self._rng.choice(self._members)
+        self._try(lambda: self._deliver(member))
+        self._gateway.answers.set()
+
+    def _restart_broker(self) -> None:
+        broker = f"broker-{self._rng.randint(1, 3)}"
+        self._rng.choice((self._cluster.stop, self._cluster.kill))(broker)
+        self._read()
+        self._cluster.start(broker)
+
     def _move(self) -> None:
         """A partition moves to another broker."""
         topic = self._rng.choice(self._topics)
@@ -142,6 +161,9 @@ class Restless:
             return
         settings = self._settings()
         listener = Recorder([]) if self._rng.random() < 0.4 else None
+        instance = self._rng.choice([*"abcd", *[None] * 4])
+        if instance is not None and instance not in self._instances.values():
+            settings |= {"group_instance_id": instance, "session_timeout_ms": _SESSION}
         member = self._room.member(**settings)
         topics = self._topics if self._rng.random() < 0.8 else [f"^{self._room.group}-.$"]
         try:
@@ -151,11 +173,15 @@ class Restless:
             member.consumer.close()
             return
         self._members.append(member)
+        if "group_instance_id" in settings:
+            self._instances[member] = settings["group_instance_id"]
         self.told.append(f"a member {settings}{'' if listener is None else ' that keeps state'}")
 
     def _close(self) -> None:
         if len(self._members) > 1:
-            self._members.pop(self._rng.randrange(len(self._members))).consumer.close()
+            member = self._members.pop(self._rng.randrange(len(self._members)))
+            member.consumer.close()
+            self._instances.pop(member, None)
 
     # -- members ------------------------------------------------------------------------------------------------
 
@@ -167,13 +193,16 @@ class Restless:
 
     def _read(self) -> None:
         for member in self._members:
-            timeout, count = self._rng.choice((0.0, 0.02, 0.1)), self._rng.choice((1, 10, 500))
-            self._try(partial(member.read, timeout, count))
-            member.messages[:] = [one for one in member.messages if one.error() is None]
-            for one in member.messages:
-                record = one.topic() or "", one.partition() or 0, one.offset() or 0
-                self._delivered.setdefault(record, one)
-            del member.messages[:-30]
+            self._try(partial(self._deliver, member))
+
+    def _deliver(self, member: Member) -> None:
+        read = member.poll if self._rng.random() < 0.3 else member.read
+        read(self._rng.choice((0.0, 0.02, 0.1)), self._rng.choice((1, 10, 500)))
+        member.messages[:] = [one for one in member.messages if one.error() is None]
+        for one in member.messages:
+            record = one.topic() or "", one.partition() or 0, one.offset() or 0
+            self._delivered.setdefault(record, one)
+        del member.messages[:-30]
 
     def _some(self) -> OrderedConsumer:
         return self._rng.choice(self._members).consumer

@@ -44,10 +44,12 @@ _DISK = "1g"
 """Size of each broker's second log directory, a file system of its own."""
 
 
-def plan_servers(*, secure: bool) -> ClusterState:
-    """The servers, without addresses. ``secure``: with TLS, logins and ACLs everywhere."""
+def plan_servers(kafka: str, *, secure: bool) -> ClusterState:
+    """The servers, without addresses, of this version of Kafka. ``secure``: with TLS, logins and ACLs everywhere."""
     ports = itertools.count(20001)
-    parameters = Parameters(brokers=3, zookeepers=3, racks=("a", "b", "c"), secure=secure)
+    parameters = Parameters(
+        brokers=3, kafka_version=kafka, zookeepers=3, racks=("a", "b", "c"), secure=secure
+    )
     state = state_with_quorum(parameters, ports)
     resize_controllers(state, 3, ports)
     if secure:

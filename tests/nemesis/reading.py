@@ -21,13 +21,14 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topic_layouts import layout_history
 from spark_ordered_kafka.kafka.clients import STALE_METADATA
+from tests.nemesis.deliveries import Log
 from tests.nemesis.judge import Records
 
 _PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
-class _Log:
+class _Part:
     """The records of a partition, in the order of offsets. A key is its place among the reader's."""
 
     offsets: array[int] = field(default_factory=lambda: array("q"))
@@ -56,7 +57,7 @@ class TopicReader:
         )
         shown = self._consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
         partitions = list(shown) if count is None else list(range(count))
-        self._logs = {one: _Log() for one in partitions}
+        self._logs = {one: _Part() for one in partitions}
         self._consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
 
     def __len__(self) -> int:
@@ -89,7 +90,7 @@ class TopicReader:
                 return True
         return False
 
-    def in_order(self, controller: ControllerClient) -> Records:
+    def in_order(self, controller: ControllerClient) -> Log:
         """What was read, records of a key in the order of layouts and offsets."""
         history = layout_history(controller.layout(self.topic))
         logs = self._logs.items()
@@ -99,7 +100,9 @@ class TopicReader:
         names = np.array(list(self._keys), dtype=np.str_)
         keys = np.concatenate([np.array(log.keys, dtype=np.int64) for _, log in logs])
         numbers = np.concatenate([np.array(log.numbers, dtype=np.int64) for _, log in logs])
-        return Records(names[keys[order]], numbers[order])
+        offsets = np.concatenate([np.array(log.offsets, dtype=np.int64) for _, log in logs])
+        partitions = np.repeat([one for one, _ in logs], [len(log.offsets) for _, log in logs])
+        return Log(Records(names[keys[order]], numbers[order]), partitions[order], offsets[order])
 
 
 def open_transactions(admin: AdminClient, topic: str) -> dict[int, int]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -19,28 +18,29 @@ from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topic_layouts import layout_history
+from spark_ordered_kafka.local.jars import KAFKA_VERSIONS, kafka_jars
+from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.nemesis import judge
+from tests.nemesis.clients import COPYING, READING, SAVING, Clients, client_names
 from tests.nemesis.cluster import Cluster, plan_servers
+from tests.nemesis.deliveries import Log, check_delivered, undelivered
 from tests.nemesis.journal import Event, Journal, parse
 from tests.nemesis.nemesis import Nemesis
 from tests.nemesis.network import INSIDE, Network, enter_namespaces, why_not
 from tests.nemesis.nodes import Node, Supervisor
 from tests.nemesis.operator import CHURN
-from tests.nemesis.plan import COPIED, QUERIED, SAVED, SOURCE, UNSAFE, Hosts, rounds
+from tests.nemesis.plan import COPIED, SAVED, SOURCE, UNSAFE, Hosts, rounds
 from tests.nemesis.reading import TopicReader, open_transactions
-from tests.nemesis.rights import CLIENT, OPERATOR, bindings
+from tests.nemesis.rights import bindings
 from tests.nemesis.spark import MASTER, WORKERS, SparkCluster, Way
 from tests.nemesis.summary import summary
 from tests.nemesis.watch import Watch, await_quietly, throttles
-from tests.nemesis.writer import PACE
 
-_WRITERS, _COPIERS, _KEYS = 2, 3, 12
-_SECURE = 0.4
-"""Part of the seeds whose cluster is secured."""
+_SECURE, _OLD = 0.4, 0.3
+"""Parts of the seeds whose cluster is secured, and whose Kafka is the oldest."""
 _LIMIT = 60
 """Of a broker's replicas, until an operator sets another: a short run has limits to be judged by as well."""
-_GROUP, _UNSAFE_GROUP = "copiers", f"copiers of {UNSAFE}"
 SETTLING = 300.0
 """Seconds after the last fault in which every change must end, and every reader reach the end."""
 _READING = 60.0
@@ -51,30 +51,43 @@ _FIRST = 180.0
 """Seconds for the first records to be copied, before the first fault."""
 
 
+class Setup(NamedTuple):
+    """Of a run. ``rate``: records per second that writers aim at. ``query``: whether a Spark query copies the topic, too."""
+
+    seed: int
+    query: bool
+    rate: int
+    way: Way
+    secure: bool
+    kafka: str
+
+
 class Run:
     """One run, from the start of its servers to the verdict."""
 
-    def __init__(
-        self, directory: Path, seed: int, query: bool, rate: int, way: Way | None, secure: bool | None
-    ) -> None:
+    def __init__(self, directory: Path, setup: Setup) -> None:
         self.history = directory / "history.jsonl"
-        self._directory = directory
-        self._seed = seed
-        self._way = way or random.Random(f"{seed} way").choice(list(Way))
-        self._at_once = max(1, round(rate * PACE / (_WRITERS * _KEYS)))
+        self._setup = setup
         self._journal = Journal(self.history, "run")
-        if secure is None:
-            secure = random.Random(f"{seed} secure").random() < _SECURE
-        state = plan_servers(secure=secure)
-        self._topics = [SOURCE, COPIED, *([QUERIED] if query else [])]
-        counts = {"writer": _WRITERS + 1, "copier": _COPIERS + 1, "operator": 1, "query": 1 if query else 0}
-        names = [f"{role}-{number}" for role, count in counts.items() for number in range(1, count + 1)]
+        query, state = setup.query, plan_servers(setup.kafka, secure=setup.secure)
+        names = client_names(query=query)
         sparks = (MASTER, *WORKERS) if query else ()
         self._network = Network("watch", [*(server.name for server in state.servers), *names, *sparks])
         self._cluster = Cluster(directory, self._network, self._journal, state)
         self._spark = SparkCluster(directory / "spark", self._network, self._journal) if query else None
         self._sparks = {} if self._spark is None else self._spark.nodes
-        self.clients = {name: self._client(name) for name in names}
+        clients = Clients(self.history, self._cluster, self._spark, setup.seed, setup.rate, setup.way)
+        self._topics = clients.topics
+        self.clients = {
+            name: Node(
+                name,
+                self._network,
+                self._journal,
+                directory / "clients" / f"{name}.log",
+                partial(clients.command, name),
+            )
+            for name in names
+        }
 
     def __enter__(self) -> Run:
         return self
@@ -84,70 +97,11 @@ class Run:
             node.kill()
         self._cluster.stop()
 
-    # -- clients ------------------------------------------------------------------------------------------------
-
-    def _client(self, name: str) -> Node:
-        log = self._directory / "clients" / f"{name}.log"
-        return Node(name, self._network, self._journal, log, lambda number: self._command(name, number))
-
-    def _command(self, name: str, number: int) -> list[str]:
-        """The command of a client's n-th start."""
-        controllers = self._cluster.controller_options(CLIENT)
-        servers = self._cluster.kafka(CLIENT) | controllers
-        writes = {"transaction.timeout.ms": "10000", "compression.type": "lz4"}
-        role, _, place = name.rpartition("-")
-        arguments = [str(self.history), f"{name}.{number}"]
-        match role:
-            case "writer":
-                topic = SOURCE if int(place) <= _WRITERS else UNSAFE
-                arguments += [topic, str(_KEYS), str(self._at_once), json.dumps(servers | writes)]
-            case "copier":
-                topics, group = (
-                    ([SOURCE, COPIED], _GROUP) if int(place) <= _COPIERS else ([UNSAFE, SAVED], _UNSAFE_GROUP)
-                )
-                reads = {
-                    "group.id": group,
-                    "auto.offset.reset": "earliest",
-                    "enable.auto.commit": "false",
-                    "session.timeout.ms": "6000",
-                    "heartbeat.interval.ms": "1000",
-                }
-                copies = servers | writes | {"commit.interval.ms": "0"}
-                arguments += [*topics, json.dumps(servers | reads), json.dumps(copies)]
-            case "operator":
-                brokers = self._cluster.names("broker")
-                log_dirs = {
-                    one.rpartition("-")[2]: [
-                        str(self._cluster.log_dir(one, directory)) for directory in (1, 2)
-                    ]
-                    for one in brokers
-                }
-                settings = {"topics": [*self._topics, SAVED], "log_dirs": log_dirs}
-                operators = json.dumps(self._cluster.controller_options(OPERATOR))
-                arguments += [operators, f"{self._seed}/{number}", json.dumps(settings)]
-            case "query":
-                options = controllers | {
-                    f"kafka.{option}": value for option, value in self._cluster.kafka(CLIENT).items()
-                }
-                assert self._spark is not None
-                checkpoint = self._spark.checkpoints / "checkpoint"
-                spark = json.dumps(self._spark.settings(name))
-                arguments += [
-                    SOURCE,
-                    QUERIED,
-                    str(checkpoint),
-                    json.dumps(options),
-                    "2 seconds",
-                    spark,
-                    self._way.value,
-                ]
-        return [sys.executable, "-m", f"tests.nemesis.{role}", *arguments]
-
     # -- the run ------------------------------------------------------------------------------------------------
 
     def go(self, seconds: float) -> list[str]:
         """Faults for so long, then the verdict: violations."""
-        self._cluster.start(bindings([*self._topics, UNSAFE, SAVED], [_GROUP, _UNSAFE_GROUP]))
+        self._cluster.start(bindings([*self._topics, UNSAFE, SAVED], [COPYING, SAVING, READING]))
         self._create_topics()
         with ExitStack() as stack:
             supervisor = Supervisor({**self._cluster.nodes, **self._sparks, **self.clients})
@@ -167,7 +121,7 @@ class Run:
     def _expulsions(self, last: Event) -> list[Event]:
         """What the brokers' logs say, on the clock of the history."""
         ahead = last["time"] - last["at"]
-        times = self._cluster.expulsions(_GROUP)
+        times = self._cluster.expulsions(COPYING)
         return [{"at": one - ahead, "time": one, "process": "run", "action": "expelled"} for one in times]
 
     def events(self) -> list[Event]:
@@ -217,9 +171,9 @@ class Run:
             {} if self._spark is None else dict.fromkeys(self._of("query"), self._spark.checkpoints),
             lambda quiet: quietly[quiet](),
         )
-        chosen = {"way": self._way.value, "secure": self._cluster.state.secure}
-        self._journal.note("begin", seed=self._seed, seconds=seconds, **chosen)
-        nemesis.run(rounds(self._seed, hosts), time.monotonic() + seconds)
+        chosen = self._setup._asdict() | {"way": self._setup.way.value}
+        self._journal.note("begin", seconds=seconds, **chosen)
+        nemesis.run(rounds(self._setup.seed, hosts), time.monotonic() + seconds)
         self._journal.note("end")
 
     # -- the end ------------------------------------------------------------------------------------------------
@@ -263,23 +217,34 @@ class Run:
             for one in (source, unsafe):
                 assert one.read(0, SETTLING), f"{one.topic} cannot be read to its end"
             left = unsafe.in_order(client)
-            self._await(deadline, f"{SAVED} has all that is left", lambda: _unsaved(client, left, saved))
+            self._await(
+                deadline, f"{SAVED} has all that is left", lambda: _unsaved(client, left.records, saved)
+            )
             for name, copy in copies.items():
                 if not copy.read(len(source), max(_READING, deadline - time.monotonic())):
                     self._overdue(f"{name} has all records", f"{len(copy)} of {len(source)}")
-            for name in self._of("copier", "query"):
+            log = source.in_order(client)
+            self._await(deadline, "readers were given all records", lambda: self._undelivered(log))
+            for name in self._of("copier", "query", "reader"):
                 self.clients[name].stop()
             for copy in (*copies.values(), saved):
                 copy.read(0, 30.0)
-            written, events = source.in_order(client), self.events()
+            written, events = log.records, self.events()
             found = judge.check_log(written, _of_topic(events, SOURCE))
             for name, copy in copies.items():
-                found += judge.check_copy(name, written, copy.in_order(client))
-            found += judge.check_losses(left, saved.in_order(client), _of_topic(events, UNSAFE))
+                found += judge.check_copy(name, written, copy.in_order(client).records)
+            found += judge.check_losses(
+                left.records, saved.in_order(client).records, _of_topic(events, UNSAFE)
+            )
+            found += check_delivered(log, events)
             counts = {one.topic: len(one) for one in (*copies.values(), unsafe, saved)}
             self._journal.note("read", records=len(source), **counts)
             self._journal.note("judged", violations=found)
             return found
+
+    def _undelivered(self, log: Log) -> str:
+        count = undelivered(log, self.events())
+        return f"{count} of {len(log.offsets)} are missing" if count else ""
 
     def _note_throttles(self) -> None:
         """Note those that are left. A controller takes them back a moment after a reassignment ends; brokers hear of it later."""
@@ -352,7 +317,13 @@ def _of_topic(events: list[Event], topic: str) -> list[Event]:
 
 def _unsaved(client: ControllerClient, left: judge.Records, saved: TopicReader) -> str:
     saved.read(0, 10.0)
-    return ", ".join(judge.not_copied(left, saved.in_order(client)))
+    return ", ".join(judge.not_copied(left, saved.in_order(client).records))
+
+
+def _known(kafka: str | None) -> str | None:
+    if kafka is not None and kafka not in KAFKA_VERSIONS:
+        raise typer.BadParameter(f"{kafka}: give one of {', '.join(KAFKA_VERSIONS)}")
+    return kafka
 
 
 def main(
@@ -362,6 +333,9 @@ def main(
     query: Annotated[bool, typer.Option(help="Whether a Spark query copies the topic, too.")] = True,
     way: Annotated[Way | None, typer.Option(help="How that writes; by the seed if left out.")] = None,
     secure: Annotated[bool | None, typer.Option(help="TLS and logins; by the seed if left out.")] = None,
+    kafka: Annotated[
+        str | None, typer.Option(callback=_known, help="Its version; by the seed if left out.")
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option(help="Where all is kept: history.jsonl, logs, data.")
     ] = None,
@@ -369,17 +343,25 @@ def main(
     """Ends with 1 if there is a violation, with 2 where the machine lacks what is needed."""
     seed = random.SystemRandom().randrange(10**9) if seed is None else seed
     chosen = Path(tempfile.mkdtemp(prefix="nemesis-")) if directory is None else directory.resolve()
+    setup = Setup(
+        seed,
+        query,
+        rate,
+        way or random.Random(f"{seed} way").choice(list(Way)),
+        random.Random(f"{seed} secure").random() < _SECURE if secure is None else secure,
+        kafka or KAFKA_VERSIONS[-1 if random.Random(f"{seed} kafka").random() < _OLD else 0],
+    )
     if os.environ.get(INSIDE) is None:
         reason = why_not()
         if reason is not None:
             typer.echo(f"error: network namespaces and TUN devices are needed: {reason}", err=True)
             raise typer.Exit(2)
+        # There is no way out of the namespaces.
+        kafka_jars(setup.kafka, java=find_java(), progress=typer.echo)
         arguments = ["--minutes", str(minutes), "--seed", str(seed), "--rate", str(rate)]
-        arguments += ["--directory", str(chosen), *([] if way is None else ["--way", way.value])]
-        arguments += [] if secure is None else ["--secure" if secure else "--no-secure"]
-        raise typer.Exit(
-            enter_namespaces(["tests.nemesis.run", *arguments, "--query" if query else "--no-query"])
-        )
+        arguments += ["--directory", str(chosen), "--way", setup.way.value, "--kafka", setup.kafka]
+        arguments += ["--query" if query else "--no-query", "--secure" if setup.secure else "--no-secure"]
+        raise typer.Exit(enter_namespaces(["tests.nemesis.run", *arguments]))
     chosen.mkdir(parents=True, exist_ok=True)
     if any(chosen.iterdir()):
         typer.echo(
@@ -388,7 +370,7 @@ def main(
         )
         raise typer.Exit(2)
     typer.echo(f"seed {seed}, {chosen}/history.jsonl")
-    with Run(chosen, seed, query, rate, way, secure) as run:
+    with Run(chosen, setup) as run:
         violations = run.go(60 * minutes)
         typer.echo(summary(run.events(), violations))
     if violations:

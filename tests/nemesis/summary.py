@@ -11,6 +11,13 @@ from tests.nemesis.plan import COPIED, QUERIED, SAVED, UNSAFE
 def summary(events: list[Event], violations: list[str]) -> str:
     """Figures of a run, for docs/reliability.md."""
     times = {event["action"]: event["at"] for event in events if event["action"] in {"begin", "end"}}
+    begin = next((event for event in events if event["action"] == "begin"), {})
+    given = sum(
+        last - first + 1
+        for event in events
+        if event["action"] == "delivered"
+        for _, first, last in event["runs"]
+    )
     faults = Counter(event["kind"] for event in events if event["action"] == "fault")
     operations = [event for event in events if event["action"] == "operate"]
     asked = Counter(event["what"] for event in operations)
@@ -20,8 +27,9 @@ def summary(events: list[Event], violations: list[str]) -> str:
     layouts = {(one["topic"], one["topic_id"], one["epoch"]) for one in events if one["action"] == "layout"}
     ended = Counter(event["node"].rpartition("-")[0] for event in events if event["action"] == "ended")
     lines = [
+        f"Kafka {begin.get('kafka')}{', secured' if begin.get('secure') else ''}; the query writes as {begin.get('way')}",
         f"{(times.get('end', 0) - times.get('begin', 0)) / 60:.1f} minutes, {sum(faults.values())} faults: {_listed(faults)}",
-        f"records: {', '.join(f'{read[name]} {name}' for name in ('records', COPIED, QUERIED, UNSAFE, SAVED) if name in read)}",
+        f"records: {', '.join(f'{read[name]} {name}' for name in ('records', COPIED, QUERIED, UNSAFE, SAVED) if name in read)}; {given} given to readers",
         f"operator: {sum(asked.values())} requests, {sum(taken.values())} taken: {_listed(taken)}",
         f"refused: {_listed(refused)}",
         f"layouts: {len(layouts)}; ended by themselves: {_listed(ended) or 'none'}",

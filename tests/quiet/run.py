@@ -72,7 +72,9 @@ class Run:
                 assert source.read(0, _PATIENCE), f"{SOURCE} cannot be read to its end within {_PATIENCE:g} s"
                 late = [copy.topic for copy in (copied, queried) if not copy.read(len(source), _PATIENCE)]
                 with ControllerClient(self._cluster.controller_url) as controller:
-                    written, *copied_records = (one.in_order(controller) for one in (source, copied, queried))
+                    written, *copied_records = (
+                        one.in_order(controller).records for one in (source, copied, queried)
+                    )
         self._journal.note("read", records=len(written.keys))
         events = self.events()
         found = [f"{topic} has not all records {_PATIENCE:g} s after the last one" for topic in late]

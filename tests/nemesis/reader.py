@@ -1,0 +1,127 @@
+"""Reads a topic as one of a group, restlessly: ``python -m tests.nemesis.reader HISTORY NAME TOPIC READS``.
+
+READS is a configuration as JSON; how it reads is drawn by its NAME, another after each start. Each batch that it was given is
+in the history before it asks for the next one, which is when ``enable.auto.commit`` takes records for processed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException, Message, TopicPartition
+
+from spark_ordered_kafka.client.consumer import OrderedConsumer
+from spark_ordered_kafka.errors import OrderedKafkaError
+from tests.nemesis.journal import Journal
+
+_WAYS: tuple[tuple[dict[str, Any], ...], ...] = (
+    ({}, {"enable.partition.eof": "true"}),
+    ({"enable.auto.commit": "false"}, {"auto.commit.interval.ms": "1"}, {"auto.commit.interval.ms": "1000"}),
+    ({}, {}, {"fetch.message.max.bytes": "300", "queued.min.messages": "1"}),
+    ({}, {"fetch.wait.max.ms": "10"}, {"fetch.wait.max.ms": "2000"}),
+)
+"""One of each row is a reader's."""
+_OPEN = 60
+"""How often a reader asks for records before it closes, and opens again in another way."""
+
+
+class Reader:
+    """What one consumer does between being opened and closed."""
+
+    def __init__(
+        self, consumer: OrderedConsumer, journal: Journal, rng: random.Random, *, commits: bool
+    ) -> None:
+        self._consumer, self._journal, self._rng = consumer, journal, rng
+        self._commits = commits
+        self._one_by_one = rng.random() < 0.3
+        self._last: list[Message] = []
+
+    def read(self) -> None:
+        """Ask for records, and note those that come."""
+        timeout = self._rng.choice((0.0, 0.1, 0.5))
+        asked = [self._consumer.poll(timeout)] if self._one_by_one else self._consumer.consume(500, timeout)
+        found = [one for one in asked if one is not None and one.error() is None]
+        if found:
+            self._last = found
+            self._journal.note(
+                "delivered", runs=runs((one.partition() or 0, one.offset() or 0) for one in found)
+            )
+
+    def act(self) -> None:
+        """What an application does between two batches; mostly nothing."""
+        acts: list[Callable[[], object]] = [
+            self._pause,
+            self._resume,
+            self._resume,
+            self._seek,
+            self._consumer.rewind,
+        ]
+        if self._rng.random() < 0.1:
+            self._rng.choice(acts)()
+        if self._commits and self._rng.random() < 0.3:
+            self._consumer.commit()
+
+    def _pause(self) -> None:
+        assigned = self._consumer.assignment()
+        self._consumer.pause(self._rng.sample(assigned, self._rng.randint(0, len(assigned))))
+
+    def _resume(self) -> None:
+        self._consumer.resume(self._consumer.assignment())
+
+    def _seek(self) -> None:
+        """Back to a record of the last batch."""
+        one = self._rng.choice(self._last or [None])
+        assigned = {each.partition for each in self._consumer.assignment()}
+        if one is not None and one.partition() in assigned:
+            self._consumer.seek(TopicPartition(one.topic() or "", one.partition() or 0, one.offset() or 0))
+
+
+def runs(places: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Partitions and offsets of records as they came; those from one offset to the next are one: partition, first, last."""
+    found: list[list[int]] = []
+    for partition, offset in places:
+        if found and found[-1][0] == partition and found[-1][2] + 1 == offset:
+            found[-1][2] = offset
+        else:
+            found.append([partition, offset, offset])
+    return found
+
+
+def drawn(rng: random.Random, instance: str) -> dict[str, Any]:
+    """How a consumer reads. ``instance``: its name in the group, if it is a static member."""
+    conf: dict[str, Any] = {} if rng.random() < 0.5 else {"group.instance.id": instance}
+    for row in _WAYS:
+        conf |= rng.choice(row)
+    return conf
+
+
+def main(history: str, name: str, topic: str, reads: str) -> int:
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    journal, rng = Journal(Path(history), name), random.Random(name)
+    while not stop.is_set():
+        conf = json.loads(reads) | drawn(rng, name.partition(".")[0])
+        try:
+            with OrderedConsumer(conf) as consumer:
+                consumer.subscribe([topic])
+                reader = Reader(consumer, journal, rng, commits=conf.get("enable.auto.commit") == "false")
+                for _ in range(_OPEN):
+                    if not stop.is_set():
+                        reader.read()
+                        reader.act()
+        except (OrderedKafkaError, KafkaException) as error:
+            journal.note("failed", error=f"{type(error).__name__}: {error}", conf=conf)
+            stop.wait(0.5)
+    journal.note("goodbye")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
