@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx2
@@ -40,10 +40,12 @@ class Gateway:
                 sent = {"content-type": self.headers.get("content-type", "application/json")}
                 url = controller + self.path
                 answer = httpx2.request(self.command, url, content=body, headers=sent, timeout=10)
-                self.send_response(answer.status_code)
-                self.send_header("Content-Length", str(len(answer.content)))
-                self.end_headers()
-                self.wfile.write(answer.content)
+                # Who waited too long has closed the connection.
+                with suppress(BrokenPipeError):
+                    self.send_response(answer.status_code)
+                    self.send_header("Content-Length", str(len(answer.content)))
+                    self.end_headers()
+                    self.wfile.write(answer.content)
 
             def log_message(self, *_: object) -> None:
                 """Nothing."""

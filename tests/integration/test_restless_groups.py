@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_STORED, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPartitionCount
-from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
@@ -197,7 +197,13 @@ class Restless:
 
     def _deliver(self, member: Member) -> None:
         read = member.poll if self._rng.random() < 0.3 else member.read
-        read(self._rng.choice((0.0, 0.02, 0.1)), self._rng.choice((1, 10, 500)))
+        try:
+            read(self._rng.choice((0.0, 0.02, 0.1)), self._rng.choice((1, 10, 500)))
+        except ConfigError:
+            # A seek from before the assignment was known is refused, and stays so until the partition is sought elsewhere.
+            for tp in member.consumer.assignment():
+                member.consumer.seek(TopicPartition(tp.topic, tp.partition, OFFSET_STORED))
+            raise
         member.messages[:] = [one for one in member.messages if one.error() is None]
         for one in member.messages:
             record = one.topic() or "", one.partition() or 0, one.offset() or 0

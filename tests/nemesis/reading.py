@@ -58,7 +58,6 @@ class TopicReader:
         shown = self._consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
         partitions = list(shown) if count is None else list(range(count))
         self._logs = {one: _Part() for one in partitions}
-        self._consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
 
     def __len__(self) -> int:
         """How many records have been read."""
@@ -72,6 +71,13 @@ class TopicReader:
         """Read until there are so many, and all that there is; False when that takes longer."""
         deadline = time.monotonic() + seconds
         ended: set[int] = set()
+        # Anew, so that each end is said again.
+        self._consumer.assign(
+            [
+                TopicPartition(self.topic, one, log.offsets[-1] + 1 if log.offsets else OFFSET_BEGINNING)
+                for one, log in self._logs.items()
+            ]
+        )
         while time.monotonic() < deadline:
             for message in self._consumer.consume(10_000, 0.3):
                 error, partition = message.error(), message.partition() or 0
