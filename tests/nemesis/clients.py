@@ -89,7 +89,7 @@ class Clients(NamedTuple):
         return [*topics, json.dumps(reads), json.dumps(self._writes | {"commit.interval.ms": "0"})]
 
     def _reader(self) -> list[str]:
-        return [SOURCE, json.dumps(self._servers | _SESSION | {"group.id": READING})]
+        return [SOURCE, json.dumps(self._servers | _SESSION | {"group.id": READING}), str(self.seed)]
 
     def _operator(self, number: int) -> list[str]:
         log_dirs = {

@@ -1,6 +1,6 @@
-"""Reads a topic as one of a group, restlessly: ``python -m tests.nemesis.reader HISTORY NAME TOPIC READS``.
+"""Reads a topic as one of a group, restlessly: ``python -m tests.nemesis.reader HISTORY NAME TOPIC READS SEED``.
 
-READS is a configuration as JSON; how it reads is drawn by its NAME, another after each start. Each batch that it was given is
+READS is a configuration as JSON; how it reads is drawn by the SEED and its NAME, another after each start. Each batch that it was given is
 in the history before it asks for the next one, which is when ``enable.auto.commit`` takes records for processed.
 """
 
@@ -102,22 +102,22 @@ def drawn(rng: random.Random, instance: str) -> dict[str, Any]:
     return conf
 
 
-def main(history: str, name: str, topic: str, reads: str) -> int:
+def main(history: str, name: str, topic: str, reads: str, seed: str) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    journal, rng = Journal(Path(history), name), random.Random(name)
+    journal, rng = Journal(Path(history), name), random.Random(f"{seed} {name}")
     while not stop.is_set():
-        conf = json.loads(reads) | drawn(rng, name.partition(".")[0])
+        way = drawn(rng, name.partition(".")[0])
         try:
-            with OrderedConsumer(conf) as consumer:
+            with OrderedConsumer(json.loads(reads) | way) as consumer:
                 consumer.subscribe([topic])
-                reader = Reader(consumer, journal, rng, commits=conf.get("enable.auto.commit") == "false")
+                reader = Reader(consumer, journal, rng, commits=way.get("enable.auto.commit") == "false")
                 for _ in range(_OPEN):
                     if not stop.is_set():
                         reader.read()
                         reader.act()
         except (OrderedKafkaError, KafkaException) as error:
-            journal.note("failed", error=f"{type(error).__name__}: {error}", conf=conf)
+            journal.note("failed", error=f"{type(error).__name__}: {error}", way=way)
             stop.wait(0.5)
     journal.note("goodbye")
     return 0
