@@ -57,12 +57,11 @@ class Member:
         return found
 
     def poll(self, timeout: float = 0.05, count: int = 100) -> list[Message]:
-        """The same, one by one."""
-        found: list[Message] = []
-        while len(found) < count and (message := self.consumer.poll(timeout)) is not None:
-            found.append(message)
-        self.messages += found
-        return found
+        """The same, one by one: those that came before an error are kept."""
+        before = len(self.messages)
+        while len(self.messages) < before + count and (message := self.consumer.poll(timeout)) is not None:
+            self.messages.append(message)
+        return self.messages[before:]
 
     @property
     def partitions(self) -> list[int]:

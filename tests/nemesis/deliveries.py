@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.nemesis.journal import Event
-from tests.nemesis.judge import Records, some
+from tests.nemesis.judge import Records, violation_of
 
 _NEVER = -1
 
@@ -34,9 +34,9 @@ def check_delivered(log: Log, events: Iterable[Event]) -> list[str]:
     same_key = log.records.keys[order][1:] == log.records.keys[order][:-1]
     early = order[1:][same_key & (turns[order][1:] < turns[order][:-1])]
     return [
-        *some("delivered, and in no committed transaction", strange),
-        *some("not delivered", _words(log, np.flatnonzero(turns == _NEVER))),
-        *some("delivered before an earlier record of the key", _words(log, early)),
+        *violation_of("delivered, and in no committed transaction", strange),
+        *violation_of("not delivered", _words(log, np.flatnonzero(turns == _NEVER))),
+        *violation_of("delivered before an earlier record of the key", _words(log, early)),
     ]
 
 

@@ -96,7 +96,7 @@ def check_log(records: Records, events: Iterable[Event]) -> list[str]:
             for key, number in event["last"].items():
                 acknowledged[key] = max(number, acknowledged.get(key, -1))
     missing = [f"{key}:{number}" for key, number in acknowledged.items() if last.get(key, -1) < number]
-    return found + some("acknowledged and not in the log", missing)
+    return found + violation_of("acknowledged and not in the log", missing)
 
 
 def check_copy(name: str, records: Records, copied: Records) -> list[str]:
@@ -104,8 +104,8 @@ def check_copy(name: str, records: Records, copied: Records) -> list[str]:
     missing, strange = _compared(records, copied)
     return [
         *_check_order(name, copied),
-        *some(f"{name}: in no committed transaction of the source", strange),
-        *some(f"{name}: not copied", missing),
+        *violation_of(f"{name}: in no committed transaction of the source", strange),
+        *violation_of(f"{name}: not copied", missing),
     ]
 
 
@@ -120,15 +120,15 @@ def check_losses(left: Records, saved: Records, events: Sequence[Event]) -> list
     return [
         *_check_order("unsafe", left, may_lack=True),
         *_check_order("saved", saved, may_lack=True),
-        *some("lost without an election", _lost(left, events, elections)),
-        *some("saved: not in the log, which has lost nothing", [] if elections else more),
-        *some("saved: not copied", missing),
+        *violation_of("lost without an election", _lost(left, events, elections)),
+        *violation_of("saved: not in the log, which has lost nothing", [] if elections else more),
+        *violation_of("saved: not copied", missing),
     ]
 
 
 def not_copied(left: Records, saved: Records) -> list[str]:
     """What of a log its copy lacks."""
-    return some("not copied", _compared(left, saved)[0])
+    return violation_of("not copied", _compared(left, saved)[0])
 
 
 def _compared(some: Records, others: Records) -> tuple[list[str], list[str]]:
@@ -339,6 +339,6 @@ def check_history(events: Sequence[Event]) -> list[str]:
     return [violation for one in checks for violation in one(events)]
 
 
-def some(what: str, examples: Sequence[str]) -> list[str]:
+def violation_of(what: str, examples: Sequence[str]) -> list[str]:
     """A violation with how many examples it has, and the first of them; nothing where it has none."""
     return [f"{what}: {len(examples)}, such as {', '.join(sorted(examples)[:_SHOWN])}"] if examples else []
