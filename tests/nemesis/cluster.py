@@ -253,12 +253,22 @@ class Cluster:
 
     def expulsions(self, group: str) -> list[float]:
         """When coordinators have taken members of a group for dead, by their own logs; seconds since the epoch."""
-        line = re.compile(
-            rf"^\[(.{{23}})\] .*Member \S+ in group {group} has failed, removing it", re.MULTILINE
-        )
-        logs = (self.nodes[name].log.read_text(errors="replace") for name in self.names("broker"))
-        times = (found[1] for text in logs for found in line.finditer(text))
-        return [datetime.strptime(one, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() for one in times]
+        return self._times("broker", rf"Member \S+ in group {group} has failed, removing it")
+
+    def unclean_elections(self, topic: str) -> list[float]:
+        """When a replica out of sync was made the leader, by KRaft controllers' own logs; seconds since the epoch."""
+        return self._times("kraft", rf"UNCLEAN partition change for {topic}-\d.*leader: .*")
+
+    def _times(self, kind: str, said: str) -> list[float]:
+        """When servers first logged each thing that they say so: one that starts may say again what happened before."""
+        line = re.compile(rf"^\[(.{{23}})\] .*?({said})", re.MULTILINE)
+        logs = (self.nodes[name].log.read_text(errors="replace") for name in self.names(kind))
+        first: dict[str, str] = {}
+        for found in sorted((found[1], found[2]) for text in logs for found in line.finditer(text)):
+            first.setdefault(found[1], found[0])
+        return [
+            datetime.strptime(one, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() for one in first.values()
+        ]
 
     # -- what goes wrong with disks and clocks --------------------------------------------------------------------
 

@@ -40,6 +40,9 @@ _OTHERS = ("broker", "kraft", "zookeeper", "master", "worker")
 """Hosts of servers that are not of this package: how long they take to end is not its matter."""
 _ACKNOWLEDGED = 30.0
 """Seconds after an unclean election in which a record may be acknowledged that it lost: its transaction is committed then."""
+_ALONE = 60.0
+"""Seconds before an unclean election that no fault asked for in which a leader may have written alone: a broker that is started
+again before its death was noticed is out of sync only then, and the next fault may take the one that has it all."""
 _UNNOTICED = 60.0
 """Seconds after a fault in which a member may not have noticed that it was taken for dead."""
 
@@ -147,6 +150,8 @@ def _elections(events: Iterable[Event]) -> list[tuple[float, float]]:
                 begun = event["at"]
             elif event["action"] == "healed":
                 found.append((begun, event["at"] + _ACKNOWLEDGED))
+        elif event["action"] == "unclean":
+            found.append((event["at"] - _ALONE, event["at"] + _ACKNOWLEDGED))
     return found
 
 

@@ -114,15 +114,22 @@ class Run:
             self._await_first_records()
             self._disturb(watch, seconds)
             left = self._settle()
-        events = self.events()
-        events = sorted([*events, *self._expulsions(events[-1])], key=lambda event: float(event["at"]))
-        return [*left, *judge.check_history(events)]
+        return [*left, *judge.check_history(self._all_events())]
 
-    def _expulsions(self, last: Event) -> list[Event]:
-        """What the brokers' logs say, on the clock of the history."""
-        ahead = last["time"] - last["at"]
-        times = self._cluster.expulsions(COPYING)
-        return [{"at": one - ahead, "time": one, "process": "run", "action": "expelled"} for one in times]
+    def _all_events(self) -> list[Event]:
+        """The history so far, with what the servers' own logs say, on its clock."""
+        events = self.events()
+        ahead = events[-1]["time"] - events[-1]["at"]
+        said = {
+            "expelled": self._cluster.expulsions(COPYING),
+            "unclean": self._cluster.unclean_elections(UNSAFE),
+        }
+        events += [
+            {"at": one - ahead, "time": one, "process": "run", "action": action}
+            for action, times in said.items()
+            for one in times
+        ]
+        return sorted(events, key=lambda event: float(event["at"]))
 
     def events(self) -> list[Event]:
         """The history so far."""
@@ -229,7 +236,7 @@ class Run:
                 self.clients[name].stop()
             for copy in (*copies.values(), saved):
                 copy.read(0, 30.0)
-            written, events = log.records, self.events()
+            written, events = log.records, self._all_events()
             found = judge.check_log(written, _of_topic(events, SOURCE))
             for name, copy in copies.items():
                 found += judge.check_copy(name, written, copy.in_order(client).records)

@@ -132,6 +132,16 @@ def test_only_an_unclean_election_loses_records(
     assert any(found in one for one in violations) if found else not violations, violations
 
 
+@pytest.mark.parametrize(
+    ("at", "lost"),
+    [(0.5, []), (61.5, ["lost without an election: 2, such as writer-1.1-0:2, writer-1.1-1:2"])],
+)
+def test_an_unclean_election_that_brokers_tell_of_loses_records(at: float, lost: list[str]) -> None:
+    """They were acknowledged in the first second."""
+    events = _with(event(at, "run", "unclean"))(history())
+    assert judge.check_losses(arrays(RECORDS[:4] + RECORDS[6:]), arrays(RECORDS), events) == lost
+
+
 def _without(action: str, process: str) -> Callable[[list[Event]], list[Event]]:
     return lambda events: [one for one in events if (one["action"], one["process"]) != (action, process)]
 
