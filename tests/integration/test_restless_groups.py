@@ -26,6 +26,7 @@ from tests.integration.gateway import gateway_to
 from tests.integration.members import Member, Recorder, Room, exact
 from tests.seeds import examples, fresh_seeds, is_thorough
 from tests.servers import TIMEOUT, await_true
+from tests.steering import pause_some, resume_all, seek_back
 from tests.streams import NumberedWriter, create
 
 _STEPS = 80
@@ -71,8 +72,8 @@ class Restless:
             (int(is_thorough()), self._restart_broker),
             (2, self._move),
             (1, self._change),
-            (1, self._pause),
-            (2, self._resume),
+            (1, lambda: pause_some(self._some(), self._rng)),
+            (2, lambda: resume_all(self._some())),
             (2, self._seek),
             (1, lambda: self._some().rewind()),
             (1, lambda: self._some().commit()),
@@ -94,7 +95,7 @@ class Restless:
 
         def all_has_come() -> bool:
             for member in self._members:
-                self._try(partial(_resume_all, member.consumer))
+                self._try(partial(resume_all, member.consumer))
                 # A gate opens once what lies before it is committed.
                 self._try(member.consumer.commit)
             self._read()
@@ -139,22 +140,10 @@ class Restless:
         with ControllerClient(self._cluster.controller_url) as controller:
             controller.alter_partition_counts(PartitionCountsRequest(topics=[count]))
 
-    def _pause(self) -> None:
-        consumer = self._some()
-        assigned = consumer.assignment()
-        consumer.pause(self._rng.sample(assigned, self._rng.randint(0, len(assigned))))
-
-    def _resume(self) -> None:
-        _resume_all(self._some())
-
     def _seek(self) -> None:
         """Back to one of the last records."""
         member = self._rng.choice(self._members)
-        assigned = {(one.topic, one.partition) for one in member.consumer.assignment()}
-        last = [one for one in member.messages[-30:] if (one.topic(), one.partition()) in assigned]
-        if last:
-            one = self._rng.choice(last)
-            member.consumer.seek(TopicPartition(one.topic() or "", one.partition() or 0, one.offset() or 0))
+        seek_back(member.consumer, self._rng, member.messages[-30:])
 
     def _open(self) -> None:
         if len(self._members) == _MOST_MEMBERS:
@@ -219,10 +208,6 @@ class Restless:
             call()
         except (OrderedKafkaError, KafkaException) as error:
             self.told.append(f"{type(error).__name__}: {error}")
-
-
-def _resume_all(consumer: OrderedConsumer) -> None:
-    consumer.resume(consumer.assignment())
 
 
 @pytest.mark.parametrize("seed", fresh_seeds(__name__, examples(6)))

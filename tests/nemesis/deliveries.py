@@ -48,27 +48,28 @@ def undelivered(log: Log, events: Iterable[Event]) -> int:
 def _first_turns(log: Log, events: Iterable[Event]) -> tuple[npt.NDArray[np.int64], list[str]]:
     """When each record came first, as its turn among all; and what came that is not in the log."""
     turns = np.full(len(log.offsets), _NEVER, dtype=np.int64)
-    # Of each partition its records by their offsets.
-    places = np.lexsort((log.offsets, log.partitions))
-    begins = np.searchsorted(log.partitions[places], np.arange(log.partitions.max(initial=0) + 2))
+    rows = {p: _by_offset(log, p) for p in np.unique(log.partitions).tolist()}
+    none = np.empty(0, dtype=np.intp)
+    offsets = {p: log.offsets[of_partition] for p, of_partition in rows.items()}
     strange = []
     turn = 0
     for event in events:
         if event["action"] != "delivered":
             continue
         for partition, first, last in event["runs"]:
-            own = (
-                places[slice(*begins[partition : partition + 2])]
-                if partition + 1 < len(begins)
-                else places[:0]
-            )
-            found = own[slice(*np.searchsorted(log.offsets[own], (first, last + 1)))]
+            begin, end = np.searchsorted(offsets.get(partition, none), (first, last + 1))
+            found = rows.get(partition, none)[begin:end]
             if len(found) != last + 1 - first:
                 strange.append(f"{event['process']}: {partition}@{first}..{last}")
             new = found[turns[found] == _NEVER]
             turns[new] = turn + np.arange(len(new))
             turn += len(new)
     return turns, strange
+
+
+def _by_offset(log: Log, partition: int) -> npt.NDArray[np.intp]:
+    own = np.flatnonzero(log.partitions == partition)
+    return own[np.argsort(log.offsets[own])]
 
 
 def _words(log: Log, rows: npt.NDArray[np.intp]) -> list[str]:

@@ -1,7 +1,7 @@
 """Reads a topic as one of a group, restlessly: ``python -m tests.nemesis.reader HISTORY NAME TOPIC READS SEED``.
 
-READS is a configuration as JSON; how it reads is drawn by the SEED and its NAME, another after each start. Each batch that it was given is
-in the history before it asks for the next one, which is when ``enable.auto.commit`` takes records for processed.
+READS is a configuration as JSON; how it reads is drawn by the SEED and its NAME, another after each start. Each batch that it was
+given is in the history before it asks for the next one, which is when ``enable.auto.commit`` takes records for processed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message
 
 from spark_ordered_kafka.client.consumer import OrderedConsumer
 from spark_ordered_kafka.errors import OrderedKafkaError
 from tests.nemesis.journal import Journal
+from tests.steering import pause_some, resume_all, seek_back
 
 _WAYS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({}, {"enable.partition.eof": "true"}),
@@ -56,31 +57,18 @@ class Reader:
 
     def act(self) -> None:
         """What an application does between two batches; mostly nothing."""
+        consumer, rng = self._consumer, self._rng
         acts: list[Callable[[], object]] = [
-            self._pause,
-            self._resume,
-            self._resume,
-            self._seek,
-            self._consumer.rewind,
+            lambda: pause_some(consumer, rng),
+            lambda: resume_all(consumer),
+            lambda: resume_all(consumer),
+            lambda: seek_back(consumer, rng, self._last),
+            consumer.rewind,
         ]
-        if self._rng.random() < 0.1:
-            self._rng.choice(acts)()
-        if self._commits and self._rng.random() < 0.3:
-            self._consumer.commit()
-
-    def _pause(self) -> None:
-        assigned = self._consumer.assignment()
-        self._consumer.pause(self._rng.sample(assigned, self._rng.randint(0, len(assigned))))
-
-    def _resume(self) -> None:
-        self._consumer.resume(self._consumer.assignment())
-
-    def _seek(self) -> None:
-        """Back to a record of the last batch."""
-        one = self._rng.choice(self._last or [None])
-        assigned = {each.partition for each in self._consumer.assignment()}
-        if one is not None and one.partition() in assigned:
-            self._consumer.seek(TopicPartition(one.topic() or "", one.partition() or 0, one.offset() or 0))
+        if rng.random() < 0.1:
+            rng.choice(acts)()
+        if self._commits and rng.random() < 0.3:
+            consumer.commit()
 
 
 def runs(places: Iterable[tuple[int, int]]) -> list[list[int]]:

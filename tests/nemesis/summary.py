@@ -27,7 +27,8 @@ def summary(events: list[Event], violations: list[str]) -> str:
     layouts = {(one["topic"], one["topic_id"], one["epoch"]) for one in events if one["action"] == "layout"}
     ended = Counter(event["node"].rpartition("-")[0] for event in events if event["action"] == "ended")
     lines = [
-        f"Kafka {begin.get('kafka')}{', secured' if begin.get('secure') else ''}; the query writes as {begin.get('way')}",
+        f"Kafka {begin.get('kafka')}{', secured' if begin.get('secure') else ''}"
+        f"{'; the query writes as ' + begin['way'] if begin.get('query') else ''}",
         f"{(times.get('end', 0) - times.get('begin', 0)) / 60:.1f} minutes, {sum(faults.values())} faults: {_listed(faults)}",
         f"records: {', '.join(f'{read[name]} {name}' for name in ('records', COPIED, QUERIED, UNSAFE, SAVED) if name in read)}; {given} given to readers",
         f"operator: {sum(asked.values())} requests, {sum(taken.values())} taken: {_listed(taken)}",
