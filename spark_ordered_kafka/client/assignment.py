@@ -29,7 +29,6 @@ from spark_ordered_kafka.kafka.clients import (
     STALE_METADATA,
     refresh_metadata,
     translate,
-    translate_of_member,
 )
 from spark_ordered_kafka.kafka.known_brokers import note_brokers
 from spark_ordered_kafka.kafka.segments import offset_of, tp_of
@@ -74,7 +73,7 @@ class Assignment:
         clock: Callable[[], float],
     ) -> None:
         self._consumer = consumer
-        self._offsets = offsets
+        self.offsets = offsets
         self._directory = directory
         self._subscription = subscription
         self._options = options
@@ -107,6 +106,11 @@ class Assignment:
         self.claims = Claims(consumer, offsets, self._topics, rejoin, clock)
         self.moves = Moves(consumer, self._topics, self.delivery, self.commits, self._assign, self._open)
         self._is_stalled = False
+
+    def succeed(self, former: Assignment) -> None:
+        """Keep of one before what outlives a rebalance."""
+        self._read.update(former._read)
+        self.moves.paused |= former.moves.paused
 
     # -- the group's decisions ----------------------------------------------------------------------------------
 
@@ -325,7 +329,7 @@ class Assignment:
             name = message.topic()
             self._patiently(lambda: self._refresh(cast(str, name)))
         else:
-            translated = translate_of_member(error, "fetching")
+            translated = self.offsets.translate(error, "fetching")
             if not translated.retriable:
                 raise translated
             _LOG.warning("%s", translated)
@@ -383,7 +387,7 @@ class Assignment:
         for name, topic in self._topics.items():
             awaited = topic.awaited()
             if awaited:
-                topic.learn(self._offsets.read(name, topic.layouts.topic_id, awaited))
+                topic.learn(self.offsets.read(name, topic.layouts.topic_id, awaited))
         self._open(self._topics)
 
     def _open(self, names: Collection[str], *, looked: bool = False) -> None:

@@ -90,7 +90,10 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
 
     def _open(self) -> Consumer:
         properties = member_properties({**self._options.connection.kafka, **self._options.callbacks})
-        return new_client(Consumer, properties)
+        consumer = new_client(Consumer, properties)
+        if self._login is not None:
+            consumer.set_sasl_credentials(*self._login)
+        return consumer
 
     def __enter__(self) -> OrderedConsumer:
         return self
@@ -146,7 +149,7 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
         """Leave the group."""
         self._check_stays()
         self._give_up_assignment()
-        self._consumer.unsubscribe()
+        self._unless_ended(self._consumer.unsubscribe)
         self._end_manual()
         self._subscription.clear()
         self._listener = None
@@ -217,8 +220,7 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
         try:
             if self._is_torn:
                 self._mend()
-            self._auto_commit.commit_due(self._assignment.commits)
-            self._follow_patterns()
+            self._keep_up()
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
                 self._await(count, _FOREVER if limit is None else now + limit)
@@ -259,8 +261,13 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
             if self._assignment.must_deliver():
                 return
             # Positions have moved without a record being delivered: the ends of partitions, a new layout.
-            self._auto_commit.commit_due(self._assignment.commits)
-            self._follow_patterns()
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        self._auto_commit.commit_due(self._assignment.commits)
+        if self._replace_if_ended():
+            self._join_again()
+        self._follow_patterns()
 
     # -- offsets ------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,6 @@ from spark_ordered_kafka.errors import (
     ConfigError,
     ErrorCode,
     OrderedKafkaError,
-    RebalancedError,
     RequestError,
     invalid_request,
 )
@@ -171,7 +170,7 @@ class OffsetReset:
         self._directory = TopicDirectory(connection)
         conf = client_properties(connection.kafka, group_id=group, enable_auto_commit=False)
         self._consumer = new_client(Consumer, conf)
-        self._offsets = GroupOffsets(self._consumer, group)
+        self._offsets = GroupOffsets(self._consumer, group, is_member=False)
 
     def __enter__(self) -> OffsetReset:
         return self
@@ -210,7 +209,9 @@ class OffsetReset:
         wanted = [TopicPartition(one.topic, one.partition, one.new, metadata=one.metadata) for one in rows]
         try:
             self._offsets.commit(wanted)
-        except RebalancedError as error:
+        except RequestError as error:
+            if error.code != ErrorCode.UNKNOWN_MEMBER_ID:
+                raise
             raise _has_members(self._group, "one has joined") from error
 
     def _plan_unmanaged(

@@ -21,8 +21,15 @@ from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress, oldest_since, opened_before
 from spark_ordered_kafka.client.topic_layouts import TopicLayouts
 from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.clients import translate, translate_of_member, translating
+from spark_ordered_kafka.errors import (
+    DataLossError,
+    ErrorCode,
+    OrderedKafkaError,
+    RebalancedError,
+    RequestError,
+    UnavailableError,
+)
+from spark_ordered_kafka.kafka.clients import is_end_of_client, translate, translating
 from spark_ordered_kafka.kafka.ranges import TopicLog
 from spark_ordered_kafka.ordering import LayoutHistory, blockers
 from spark_ordered_kafka.ordering.handover import LastRead, Release, released
@@ -44,11 +51,19 @@ _MOVING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
+_LEFT = (
+    "this consumer has given its place in the group up, as after max.poll.interval.ms without a poll, or a session without"
+    " an answer of the group's coordinator, and takes it again with its next poll"
+)
+
 _LOG = logging.getLogger(__name__)
 
 
 class GroupOffsets:
-    """The committed offsets of a consumer's own group, ``is_member``: of which it is a member, too."""
+    """The committed offsets of a consumer's own group, ``is_member``: of which it is a member, too.
+
+    ``has_ended``: the consumer does nothing any more, and a fresh one may take its place in the group again.
+    """
 
     def __init__(
         self,
@@ -59,6 +74,7 @@ class GroupOffsets:
         is_member: bool = True,
     ) -> None:
         self.is_member = is_member
+        self.has_ended = False
         self._consumer = consumer
         self._group = group
         self._on_commit = on_commit
@@ -97,29 +113,58 @@ class GroupOffsets:
             _retrying(patience, retry_if_exception(_is_moving))(self._consumer.committed, unused, patience)
         except KafkaException as error:
             self._report(error.args[0], offsets)
-            raise translate_of_member(
-                error.args[0], f"committing offsets to group {self._group!r}"
-            ) from error
+            raise translate(error.args[0], self._committing) from error
         self._patience = TIMEOUT
 
     def _commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:
-        doing = f"committing offsets to group {self._group!r}"
-        try:
-            done = self._consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
-            self._report(error.args[0], offsets)
-            if not self.is_member and error.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID:
-                raise RequestError(
-                    ErrorCode.UNKNOWN_MEMBER_ID,
-                    f"group {self._group!r} has members that subscribe, so partitions cannot be assigned by hand beside them:"
-                    " give those that are a group.id of their own",
-                ) from error
-            raise translate_of_member(error.args[0], doing) from error
-        self._report(None, done or [])
-        for one in done or ():
+        done, failed = self._ask_to_commit(offsets)
+        self._report(failed, done if failed is None else offsets)
+        if failed is not None:
+            raise self._refused(failed)
+        for one in done:
             if one.error is not None:
-                raise translate(one.error, f"{doing}, {one.topic}-{one.partition}")
-        return done or []
+                raise translate(one.error, f"{self._committing}, {one.topic}-{one.partition}")
+        return done
+
+    def _ask_to_commit(self, offsets: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
+        if self._is_left():
+            # For a static member Kafka would take it for a commit of another one, which ends librdkafka's client (D-499).
+            return [], KafkaError(KafkaError.UNKNOWN_MEMBER_ID, _LEFT)
+        try:
+            return self._consumer.commit(offsets=offsets, asynchronous=False) or [], None
+        except KafkaException as error:
+            return [], error.args[0]
+
+    def _refused(self, error: KafkaError) -> OrderedKafkaError:
+        if not self.is_member and error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+            return RequestError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"group {self._group!r} has members that subscribe, so partitions cannot be assigned by hand beside them:"
+                " give those that are a group.id of their own",
+            )
+        return self.translate(error, self._committing)
+
+    def translate(self, error: KafkaError, doing: str) -> OrderedKafkaError:
+        """librdkafka's error as one of ours; ``doing`` completes "while ...".
+
+        A client that has ended for good is a RequestError where another process has its place: a fresh one would take it
+        back, for ever (D-363). Where the client had given its place up itself, it is retriable, and noted (D-499).
+        """
+        if not is_end_of_client(error):
+            return translate(error, doing)
+        if self._is_left():
+            self.has_ended = True
+            return RebalancedError(f"while {doing}: {_LEFT}: {error.str()}")
+        why = "the group has no place for this consumer any more, as after another process joined with the same group.instance.id"
+        return RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"while {doing}: {why}: {error.str()}")
+
+    def _is_left(self) -> bool:
+        """Whether librdkafka has given its place in the group up, as when it did not get an answer for a session."""
+        return self.is_member and not self._consumer.memberid()
+
+    @property
+    def _committing(self) -> str:
+        return f"committing offsets to group {self._group!r}"
 
     def _report(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
         # librdkafka calls it for asynchronous commits only.

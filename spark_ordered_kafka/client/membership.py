@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spark_ordered_kafka.client.counts import ReaderCounts
 from spark_ordered_kafka.client.steering import Steering
@@ -32,15 +32,29 @@ class Membership(Steering):
     def _join(self) -> None:
         if not self._subscription.topics:
             # Nothing matches the patterns yet.
-            self._consumer.unsubscribe()
+            self._unless_ended(self._consumer.unsubscribe)
             return
         self._has_joined = True
-        self._consumer.subscribe(
-            self._subscription.topics,
-            on_assign=self._noticed(self._on_assign),
-            on_revoke=self._noticed(self._on_revoke),
-            on_lost=self._noticed(self._on_lost),
+        self._unless_ended(
+            lambda: self._consumer.subscribe(
+                self._subscription.topics,
+                on_assign=self._noticed(self._on_assign),
+                on_revoke=self._noticed(self._on_revoke),
+                on_lost=self._noticed(self._on_lost),
+            )
         )
+
+    def _unless_ended(self, call: Callable[[], None]) -> None:
+        """Call librdkafka; a client that has ended by itself is replaced with the next poll, which calls it then (D-499)."""
+        failed: KafkaError | None = None
+        try:
+            call()
+        except KafkaException as error:
+            failed = error.args[0]
+        if failed is not None:
+            translated = self._assignment.offsets.translate(failed, "subscribing")
+            if not self._assignment.offsets.has_ended:
+                raise translated
 
     def _noticed(self, callback: _Rebalanced) -> _Rebalanced:
         """``callback``, of which :meth:`_mend` knows whether it came to its end."""
@@ -67,6 +81,22 @@ class Membership(Steering):
             self._assignment.begin_anew()
         self._is_torn = self._is_interrupted = False
 
+    def _replace_if_ended(self) -> bool:
+        """Whether there is a fresh client of librdkafka, in place of one that does nothing any more (D-499)."""
+        if not self._assignment.offsets.has_ended:
+            return False
+        self._lose_all()
+        self._is_assigned = False
+        self._consumer.close()
+        self._consumer = self._open()
+        return True
+
+    def _join_again(self) -> None:
+        former = self._assignment
+        self._assignment = self._new_assignment(self._subscription.topics, self._join)
+        self._assignment.succeed(former)
+        self._join()
+
     def _is_cut_off(self) -> bool:
         if self._is_manual or not self._has_joined:
             return False
@@ -75,7 +105,7 @@ class Membership(Steering):
     def _lose_all(self) -> None:
         """What librdkafka took away while its callback was cut off."""
         if tps := self._assignment.partitions():
-            self._on_lost(self._consumer, [TopicPartition(*tp) for tp in tps])
+            self._lose([TopicPartition(*tp) for tp in tps])
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self._lose_all()
@@ -103,6 +133,13 @@ class Membership(Steering):
             self._forget()
 
     def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        if not self._is_assigned:
+            # librdkafka takes away what a client that is replaced has lost before.
+            self._consumer.unassign()
+            return
+        self._lose(partitions)
+
+    def _lose(self, partitions: list[TopicPartition]) -> None:
         self._is_assigned = False
         try:
             if self._failure is None:
@@ -119,6 +156,7 @@ class Membership(Steering):
         """Commit what is processed before another subscription takes the place of this one."""
         self._commit_processed()
         self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
+        self._replace_if_ended()
 
     def _call(self, name: str, partitions: list[TopicPartition]) -> None:
         callback = self._user.get(name)

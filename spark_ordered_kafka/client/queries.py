@@ -28,6 +28,9 @@ class GroupMetadata(bytes):
 class ConsumerQueries(EndingConsumer):
     """Calls of ``confluent_kafka.Consumer`` that do not touch the order; they raise KafkaException as it does."""
 
+    # User and password that came after the configuration.
+    _login: tuple[str, str] | None = None
+
     @property
     def group(self) -> str:
         """``group.id``."""
@@ -92,5 +95,6 @@ class ConsumerQueries(EndingConsumer):
         What the controllers are shown (``controller.username`` and others) stays as it is.
         """
         self._check_usable()
+        self._login = (username, password)
         self._consumer.set_sasl_credentials(username, password)
         self._directory.ranges.set_sasl_credentials(username, password)

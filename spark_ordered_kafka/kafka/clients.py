@@ -107,15 +107,9 @@ def translating(doing: str) -> Iterator[None]:
         raise translate(error.args[0], doing) from error
 
 
-def translate_of_member(error: KafkaError, doing: str) -> OrderedKafkaError:
-    """As :func:`translate`, for a consumer of a group: what has ended its client for good becomes a RequestError.
-
-    A producer that is fenced is replaced by a fresh one; a consumer is not, and would deliver nothing any more (D-363).
-    """
-    if error.code() == KafkaError._FATAL or error.fatal():
-        why = "the group has no place for this consumer any more, as after another process joined with the same group.instance.id"
-        return RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"while {doing}: {why}: {error.str()}")
-    return translate(error, doing)
+def is_end_of_client(error: KafkaError) -> bool:
+    """Whether librdkafka's client does nothing any more."""
+    return error.code() == KafkaError._FATAL or bool(error.fatal())
 
 
 def _code(error: KafkaError, kind: Kind) -> ErrorCode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client.controller import ControllerClient
@@ -55,3 +56,7 @@ def test_a_consumer_takes_new_credentials_and_clients_take_javas_jaas(
         consumer.subscribe([topic])
         member = Member(consumer)
         read_until([member], lambda: len(member.messages) == 1, "the record")
+        # For partitions by hand after a subscription there is a fresh client of librdkafka.
+        consumer.unsubscribe()
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        read_until([member], lambda: len(member.messages) == 2, "the record once more")

@@ -9,7 +9,8 @@ from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.errors import RebalancedError, RequestError
-from tests.integration.members import Member, Room, exact, read_until
+from tests.integration.members import Member, Room, distinct, exact, read_until
+from tests.servers import await_true
 from tests.streams import NumberedWriter, create
 
 FENCED = "same group.instance.id"
@@ -48,6 +49,30 @@ def test_a_commit_of_a_member_whose_place_another_has_taken(room: Room, topic_na
         commit_on(first)
     with pytest.raises(RequestError, match=FENCED):
         first.consumer.poll(0)
+
+
+@pytest.mark.parametrize("call", ["commit", "poll"])
+def test_a_member_that_works_for_longer_than_its_group_waits(room: Room, topic_name: str, call: str) -> None:
+    """A commit without the member's id, which is gone by then, would end librdkafka's client for good (D-499)."""
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    member = room.member(
+        topic_name,
+        group_instance_id="one",
+        max_poll_interval_ms=3000,
+        enable_auto_commit=call == "poll",
+        auto_commit_interval_ms=1,
+    )
+    read_until([member], lambda: bool(member.messages), "a first record")
+    await_true(lambda: not member.consumer.memberid(), "librdkafka has given the place up")
+    if call == "commit":
+        with pytest.raises(RebalancedError):
+            member.consumer.commit()
+    writer.write()
+    # What was not committed comes again.
+    read_until([member], lambda: distinct([member]) == writer.written, "all records")
+    member.consumer.commit()
 
 
 @pytest.mark.parametrize("more", [{}, {"group_instance_id": "one"}], ids=["dynamic", "static"])

@@ -29,6 +29,11 @@ FOUND = {
         (Member(commits_last=True, tuned="static"), Member()),
         (_WRITE, Consume(0, 4, 60.0), Act("c0", "close")),
     ),
+    # A commit without its id, which it had given up, ended it for good (D-499).
+    "a static member works for longer than its group waits": Program(
+        (Member(tuned="slow static"), Member()),
+        (_WRITE, Consume(0, 4, 60.0), Act("c0", "work for long"), Act("c0", "commit"), Consume(0, 100, 1.0)),
+    ),
     # The judge did not know that the producer takes the consumer back before the consumer is closed.
     "both end by an exception, and the consumer commits what is taken from it": Program(
         (Member(commits_last=True), Member()),

@@ -37,7 +37,7 @@ class Member:
     @property
     def is_slow(self) -> bool:
         """Whether it may work for longer than its group waits for it."""
-        return self.tuned == "slow"
+        return self.tuned.startswith("slow")
 
 
 TUNED = {
@@ -48,6 +48,7 @@ TUNED = {
     "stores offsets": ", enable_auto_offset_store=False",
     "slow": ", max_poll_interval_ms=3000",
     "static": ", group_instance_id={c!r}",
+    "slow static": ", group_instance_id={c!r}, max_poll_interval_ms=3000",
 }
 """Settings of a consumer: what counts as processed, and when its group gives up on it. The rest change no promise."""
 
@@ -356,7 +357,7 @@ class Program:
             gone = {"drop", *KILLING}
             dropped = any(isinstance(one, Act) and one.verb in gone for one in self.steps)
             # One that is dropped, or leaves its place to a successor, is missed when its session ends.
-            is_missed = dropped or member.tuned in ("slow", "static")
+            is_missed = dropped or member.is_slow or member.tuned == "static"
             more = f", session_timeout_ms={1500 if is_missed else 30000}"
             more += "" if member.auto else ", enable_auto_commit=False"
             more += TUNED[member.tuned].replace("{c!r}", repr(client))
