@@ -36,6 +36,8 @@ class EndingConsumer(OpenClient):
     _is_assigned = False
     _failure: BaseException | None = None
     _is_closing = False
+    # Whether it is leaving its group.
+    _is_leaving = False
     _commits_on_revoke = True
     # The thread that waits for records.
     _taking: int | None = None
@@ -89,24 +91,43 @@ class EndingConsumer(OpenClient):
     def _leave(self) -> None:
         """Leave the group, which calls ``on_revoke``.
 
-        A rebalance that waits for this member ends before librdkafka is closed. Otherwise librdkafka leaves the group while
-        the callback runs, and an ``unassign()`` that meets the end of it never returns (D-453). A static member keeps its
-        place (KIP-345), and gives its partitions up without librdkafka, which reads no offsets once it is closing.
+        A static member keeps its place (KIP-345), and gives its partitions up without librdkafka, which reads no offsets once
+        it is closing.
         """
+        self._is_leaving = True
         try:
             if "group.instance.id" in self._options.connection.kafka:
-                self._consumer.poll(0)
+                self._serve_events()
                 if self._is_assigned:
                     tps = self._assignment.partitions()
                     self._on_revoke(self._consumer, [TopicPartition(*tp) for tp in tps])
-                return
-            until = self._clock() + _REVOKED_WITHIN
-            self._consumer.unsubscribe()
-            self._consumer.poll(0)
-            while self._is_assigned and self._clock() < until:
-                self._consumer.poll(0.1)
+            else:
+                until = self._clock() + _REVOKED_WITHIN
+                self._consumer.unsubscribe()
+                while self._is_assigned and self._clock() < until:
+                    self._consumer.poll(0.1)
+        finally:
+            self._close_client()
+            self._is_leaving = False
+
+    def _close_client(self) -> None:
+        """Close librdkafka's client, after the callbacks that wait for this member.
+
+        Otherwise librdkafka leaves the group before or while such a callback runs, and an ``unassign()`` that comes after the
+        end of it never returns (D-453, D-500).
+        """
+        try:
+            self._serve_events()
         finally:
             self._consumer.close()
+
+    def _serve_events(self) -> None:
+        """Call what librdkafka has to call until there is nothing more, or records, which come last."""
+        until = self._clock() + _REVOKED_WITHIN
+        while self._clock() < until:
+            event = self._consumer.poll(0)
+            if event is None or event.error() is None:
+                return
 
     def _check_usable(self) -> None:
         self._check_open()

@@ -85,9 +85,10 @@ class Membership(Steering):
         """Whether there is a fresh client of librdkafka, in place of one that does nothing any more (D-499)."""
         if not self._assignment.offsets.has_ended:
             return False
+        self._serve_events()
         self._lose_all()
         self._is_assigned = False
-        self._consumer.close()
+        self._close_client()
         self._consumer = self._open()
         return True
 
@@ -108,6 +109,9 @@ class Membership(Steering):
             self._lose([TopicPartition(*tp) for tp in tps])
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._is_leaving:
+            self._consumer.assign([])
+            return
         self._lose_all()
         self._is_assigned = True
         # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.

@@ -6,6 +6,7 @@ import faulthandler
 import multiprocessing
 import random
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import Room, committed, read_until
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 from tests.streams import written_through
 
 _ROUNDS, _GROUPS = 8, 25
@@ -29,15 +30,52 @@ def test_members_for_whom_a_rebalance_waits_are_closed(room: Room, topic_name: s
     """The seed decides how long callbacks take, during which librdkafka leaves the group (D-453)."""
     writer = written_through(room.cluster, topic_name, 2)
     seed = random.randrange(2**32)
-    # A process of its own: where librdkafka does not return, it keeps Python's lock.
-    closing = multiprocessing.get_context("spawn").Process(
-        target=_close_many, args=(room.cluster.directory, topic_name, writer.written, kind, seed), daemon=True
-    )
+    ended = _apart(_close_many, room.cluster.directory, topic_name, writer.written, kind, seed)
+    assert ended == 0, f"seed {seed}: exit code {ended}"
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_members_that_have_given_their_place_up_are_closed(room: Room, topic_name: str, kind: str) -> None:
+    """What librdkafka has to say of it waits until they are closed (D-500)."""
+    written_through(room.cluster, topic_name, 2)
+    assert _apart(_close_late, room.cluster.directory, topic_name, kind) == 0
+
+
+def _apart(target: Callable[..., None], *args: object) -> int | None:
+    """The exit code of a process of its own: where librdkafka does not return, it keeps Python's lock."""
+    closing = multiprocessing.get_context("spawn").Process(target=target, args=args, daemon=True)
     closing.start()
     closing.join(10 * TIMEOUT)
     ended = closing.exitcode
     closing.kill()
-    assert ended == 0, f"seed {seed}: exit code {ended}"
+    return ended
+
+
+def _close_late(directory: str, topic: str, kind: str) -> None:
+    faulthandler.dump_traceback_later(2 * TIMEOUT, exit=True)
+    lost: list[int] = []
+    revoked: list[int] = []
+    more: dict[str, Any] = {"group_instance_id": "first"} if kind == "static" else {}
+    with ExitStack() as stack:
+        rooms = [Room(LocalCluster(directory), stack) for _ in range(_GROUPS)]
+        members = [room.member(max_poll_interval_ms=3000, **more) for room in rooms]
+        for number, member in enumerate(members):
+            note_lost, note_revoked = (partial(_note, story, number) for story in (lost, revoked))
+            member.consumer.subscribe([topic], on_lost=note_lost, on_revoke=note_revoked)
+        read_until(members, lambda: all(member.messages for member in members), "the first records")
+        for member in members:
+            consumer = member.consumer
+            await_true(partial(_has_left, consumer), "the place is given up")
+            consumer.close()
+    assert (sorted(lost), revoked) == (list(range(_GROUPS)), [])
+
+
+def _has_left(consumer: OrderedConsumer) -> bool:
+    return not consumer.memberid()
+
+
+def _note(story: list[int], number: int, *_: object) -> None:
+    story.append(number)
 
 
 def _close_many(directory: str, topic: str, written: int, kind: str, seed: int) -> None:
