@@ -27,8 +27,9 @@ def _reading(room: Room, topic: str, **options: object) -> OrderedConsumer:
 
 
 @pytest.mark.long
-def test_close_does_not_wait_for_ever(room: Room, topic_name: str) -> None:
-    consumer = _reading(room, topic_name)
+@pytest.mark.parametrize("more", [{}, {"group_instance_id": "one"}], ids=["dynamic", "static"])
+def test_close_does_not_wait_for_ever(room: Room, topic_name: str, more: dict[str, str]) -> None:
+    consumer = _reading(room, topic_name, **more)
     closing = threading.Thread(target=consumer.close, daemon=True)
     with hanging(room.cluster):
         closing.start()
