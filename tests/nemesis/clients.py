@@ -86,6 +86,8 @@ class Clients(NamedTuple):
     def _copier(self, place: int) -> list[str]:
         *topics, group = (SOURCE, COPIED, COPYING) if place <= _COPIERS else (UNSAFE, SAVED, SAVING)
         reads = self._servers | _SESSION | {"group.id": group, "enable.auto.commit": "false"}
+        if place % 2:
+            reads["group.instance.id"] = f"copier-{place}"
         return [*topics, json.dumps(reads), json.dumps(self._writes | {"commit.interval.ms": "0"})]
 
     def _reader(self) -> list[str]:

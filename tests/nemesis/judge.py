@@ -25,6 +25,7 @@ _BROKEN = (
     "TransitionError",
     "ConfigError",
     "UNKNOWN_SERVER",
+    "RequestError: UNKNOWN_MEMBER_ID",
 )
 """Errors that no fault of a run explains."""
 _REFUSED = {

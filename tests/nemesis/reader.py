@@ -11,7 +11,7 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,15 @@ from spark_ordered_kafka.errors import OrderedKafkaError
 from tests.nemesis.journal import Journal
 from tests.steering import pause_some, resume_all, seek_back
 
+_SLOW = {"max.poll.interval.ms": "6000"}
+_WORK = 7.0
+"""Seconds for which a slow reader works on a batch now and then: for longer than its group waits for it."""
 _WAYS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({}, {"enable.partition.eof": "true"}),
     ({"enable.auto.commit": "false"}, {"auto.commit.interval.ms": "1"}, {"auto.commit.interval.ms": "1000"}),
     ({}, {}, {"fetch.message.max.bytes": "300", "queued.min.messages": "1"}),
     ({}, {"fetch.wait.max.ms": "10"}, {"fetch.wait.max.ms": "2000"}),
+    ({}, {}, _SLOW),
 )
 """One of each row is a reader's."""
 _OPEN = 60
@@ -37,10 +41,16 @@ class Reader:
     """What one consumer does between being opened and closed."""
 
     def __init__(
-        self, consumer: OrderedConsumer, journal: Journal, rng: random.Random, *, commits: bool
+        self,
+        consumer: OrderedConsumer,
+        journal: Journal,
+        rng: random.Random,
+        way: Mapping[str, Any],
+        wait: Callable[[float], object],
     ) -> None:
-        self._consumer, self._journal, self._rng = consumer, journal, rng
-        self._commits = commits
+        self._consumer, self._journal, self._rng, self._wait = consumer, journal, rng, wait
+        self._commits = way.get("enable.auto.commit") == "false"
+        self._is_slow = way.items() >= _SLOW.items()
         self._one_by_one = rng.random() < 0.3
         self._last: list[Message] = []
 
@@ -65,6 +75,8 @@ class Reader:
             lambda: seek_back(consumer, rng, self._last),
             consumer.rewind,
         ]
+        if self._is_slow:
+            acts.append(lambda: self._wait(_WORK))
         if rng.random() < 0.1:
             rng.choice(acts)()
         if self._commits and rng.random() < 0.3:
@@ -99,7 +111,7 @@ def main(history: str, name: str, topic: str, reads: str, seed: str) -> int:
         try:
             with OrderedConsumer(json.loads(reads) | way) as consumer:
                 consumer.subscribe([topic])
-                reader = Reader(consumer, journal, rng, commits=way.get("enable.auto.commit") == "false")
+                reader = Reader(consumer, journal, rng, way, stop.wait)
                 for _ in range(_OPEN):
                     if not stop.is_set():
                         reader.read()
