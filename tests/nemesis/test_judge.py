@@ -181,7 +181,10 @@ def _with(*more: Event) -> Callable[[list[Event]], list[Event]]:
             "UNKNOWN_SERVER_ERROR",
         ),
         (_with(event(18.5, "query-1.1", "failed", error="... DataLossError: gone")), "DataLossError: gone"),
-        (_with(event(18.5, "reader-1.1", "failed", error="RequestError: UNKNOWN_MEMBER_ID: no place")), "no place"),
+        (
+            _with(event(18.5, "reader-1.1", "failed", error="RequestError: UNKNOWN_MEMBER_ID: no place")),
+            "no place",
+        ),
         (
             _with(event(19, "run", "ended", node="controller-2", number=1, code=1, tail="Traceback (most")),
             "controller-2 ended by itself",
