@@ -44,7 +44,7 @@ members = st.builds(
     keeps_state=st.booleans(),
     elsewhere=_SELDOM,
     commits_last=_SELDOM,
-    tuned=st.sampled_from(("", *TUNED)),
+    tuned=st.lists(st.sampled_from(sorted(TUNED)), max_size=3, unique=True).map(tuple),
 )
 writes = st.builds(
     Write,

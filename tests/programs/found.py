@@ -26,12 +26,12 @@ FOUND = {
     ),
     # The question before a commit was not answered any more once librdkafka was being closed.
     "a static member commits what is taken from it as it is closed": Program(
-        (Member(commits_last=True, tuned="static"), Member()),
+        (Member(commits_last=True, tuned=("static",)), Member()),
         (_WRITE, Consume(0, 4, 60.0), Act("c0", "close")),
     ),
     # A commit without its id, which it had given up, ended it for good (D-499).
     "a static member works for longer than its group waits": Program(
-        (Member(tuned="slow static"), Member()),
+        (Member(tuned=("static", "slow")), Member()),
         (_WRITE, Consume(0, 4, 60.0), Act("c0", "work for long"), Act("c0", "commit"), Consume(0, 100, 1.0)),
     ),
     # The judge did not know that the producer takes the consumer back before the consumer is closed.

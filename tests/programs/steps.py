@@ -18,7 +18,7 @@ class Member:
 
     ``auto``: with ``enable.auto.commit``. ``keeps_state``: with a listener for keys that come and go. ``elsewhere``: in a
     process of its own, ``x0``, ..., with its producer, which can be killed. ``commits_last``: it commits when partitions
-    are taken from it. ``tuned``: one of :data:`TUNED`. ``pattern``: it subscribes to a pattern of names.
+    are taken from it. ``tuned``: some of :data:`TUNED`. ``pattern``: it subscribes to a pattern of names.
     """
 
     topics: tuple[str, ...] = ("a",)
@@ -27,28 +27,26 @@ class Member:
     keeps_state: bool = False
     elsewhere: bool = False
     commits_last: bool = False
-    tuned: str = ""
+    tuned: tuple[str, ...] = ()
 
     @property
     def stores(self) -> bool:
         """Whether only what it stores counts as processed."""
-        return self.tuned == "stores offsets"
+        return "stores offsets" in self.tuned
 
     @property
     def is_slow(self) -> bool:
         """Whether it may work for longer than its group waits for it."""
-        return self.tuned.startswith("slow")
+        return "slow" in self.tuned
 
 
 TUNED = {
-    "": "",
     "ends of partitions": ", enable_partition_eof=True",
     "small fetches": ", fetch_message_max_bytes=64, queued_min_messages=1",
     "commits often": ", auto_commit_interval_ms=1",
     "stores offsets": ", enable_auto_offset_store=False",
     "slow": ", max_poll_interval_ms=3000",
     "static": ", group_instance_id={c!r}",
-    "slow static": ", group_instance_id={c!r}, max_poll_interval_ms=3000",
 }
 """Settings of a consumer: what counts as processed, and when its group gives up on it. The rest change no promise."""
 
@@ -357,10 +355,10 @@ class Program:
             gone = {"drop", *KILLING}
             dropped = any(isinstance(one, Act) and one.verb in gone for one in self.steps)
             # One that is dropped, or leaves its place to a successor, is missed when its session ends.
-            is_missed = dropped or member.is_slow or member.tuned == "static"
+            is_missed = dropped or member.is_slow or "static" in member.tuned
             more = f", session_timeout_ms={1500 if is_missed else 30000}"
             more += "" if member.auto else ", enable_auto_commit=False"
-            more += TUNED[member.tuned].replace("{c!r}", repr(client))
+            more += "".join(TUNED[one] for one in member.tuned).replace("{c!r}", repr(client))
             topics = Subscribe(
                 int(client[1:]), member.topics, member.keeps_state, member.commits_last, member.pattern
             )
