@@ -36,7 +36,7 @@ class EndingConsumer(OpenClient):
     _is_assigned = False
     _failure: BaseException | None = None
     _is_closing = False
-    # Whether it is leaving its group.
+    # Whether its client of librdkafka is being closed.
     _is_leaving = False
     _commits_on_revoke = True
     # The thread that waits for records.

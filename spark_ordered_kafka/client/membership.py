@@ -83,13 +83,20 @@ class Membership(Steering):
 
     def _replace_if_ended(self) -> bool:
         """Whether there is a fresh client of librdkafka, in place of one that does nothing any more (D-499)."""
-        if not self._assignment.offsets.has_ended:
+        if self._is_leaving or not self._assignment.offsets.has_ended:
             return False
-        self._serve_events()
-        self._lose_all()
-        self._is_assigned = False
-        self._close_client()
-        self._consumer = self._open()
+        self._is_leaving = True
+        try:
+            self._serve_events()
+            self._lose_all()
+            self._is_assigned = False
+            fresh = self._open()
+            try:
+                self._close_client()
+            finally:
+                self._consumer = fresh
+        finally:
+            self._is_leaving = False
         return True
 
     def _join_again(self) -> None:

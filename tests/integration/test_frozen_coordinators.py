@@ -83,12 +83,24 @@ def goes_on(writer: NumberedWriter, member: Member) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "then", ["reads", "reads in part", "subscribes", "commits and subscribes", "unsubscribes", "closes"]
+    "then",
+    [
+        "reads",
+        "reads in part",
+        "subscribes",
+        "commits and subscribes",
+        "unsubscribes",
+        "subscribes when told",
+        "closes",
+    ],
 )
 def test_an_application_that_works_meanwhile(wide_room: Room, topic_name: str, then: str) -> None:
     """librdkafka's heartbeats go on without the member's id, which Kafka takes for those of another one."""
     writer, member = begun(wide_room, topic_name)
     first = partitions_of(topic_name, 0)
+    if then == "subscribes when told":
+        member.consumer.subscribe([topic_name], on_lost=lambda consumer, _: consumer.subscribe([topic_name]))
+        settle([member], 2)
     if then == "reads in part":
         member.consumer.pause(first)
     with frozen_coordinator(wide_room, member):
@@ -107,7 +119,7 @@ def test_an_application_that_works_meanwhile(wide_room: Room, topic_name: str, t
         settle([member], 2)
         assert {message.partition() for message in idle(member)} == {1}
         member.consumer.resume(first)
-    if "subscribes" in then:
+    if then in ("subscribes", "unsubscribes", "commits and subscribes"):
         member.consumer.subscribe([topic_name])
     goes_on(writer, member)
 
