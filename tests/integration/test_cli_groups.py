@@ -15,6 +15,9 @@ from typer.testing import CliRunner
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.group_admin import NewOffset, OffsetReset
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import conf
 from tests.queries import await_stable
@@ -195,6 +198,15 @@ def test_a_group_with_members_is_left_alone(groups: Groups) -> None:
         )
         assert (code, told.startswith("error: NON_EMPTY_GROUP: ")) == (1, True), told
         assert "stop all of them first" in told
+        # One that joins after the look at the group.
+        connection = Connection(
+            {"bootstrap.servers": groups.cluster.bootstrap_servers}, groups.cluster.controller_url
+        )
+        with (
+            OffsetReset(connection, groups.group) as reset,
+            pytest.raises(RequestError, match="one has joined"),
+        ):
+            reset.execute([NewOffset(groups.topic, 0, 0, 0, 0)])
         code, out, told = groups.run("delete", "--group", groups.group, "--yes")
         assert (code, out, "NON_EMPTY_GROUP" in told) == (1, "", True), told
         assert [groups.group, "Stable", "classic"] in [
