@@ -8,6 +8,7 @@ May be killed and started again with the same CHECKPOINT.
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import threading
@@ -31,6 +32,13 @@ def write(batch: DataFrame, _: int, *, options: dict[str, str], topic: str) -> N
     writer.options(**options, topic=topic, writer="query").mode("append").save()
 
 
+def clear_unbegun(checkpoint: Path) -> None:
+    """Delete what a full disk left of the first micro-batch's plan, as Spark says: it refuses such a checkpoint."""
+    offsets = checkpoint / "offsets"
+    if offsets.exists() and not any(one.name.isdecimal() for one in offsets.iterdir()):
+        shutil.rmtree(offsets)
+
+
 def main(
     history: str,
     name: str,
@@ -45,6 +53,7 @@ def main(
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     journal = Journal(Path(history), name)
+    clear_unbegun(Path(checkpoint))
     spark = start_spark(Path(checkpoint).parent, json.loads(settings))
     options = json.loads(servers)
     rows = (
