@@ -30,7 +30,7 @@ _WAYS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"enable.auto.commit": "false"}, {"auto.commit.interval.ms": "1"}, {"auto.commit.interval.ms": "1000"}),
     ({}, {}, {"fetch.message.max.bytes": "300", "queued.min.messages": "1"}),
     ({}, {"fetch.wait.max.ms": "10"}, {"fetch.wait.max.ms": "2000"}),
-    ({}, {}, _SLOW),
+    ({}, {}, {}, {}, _SLOW),
 )
 """One of each row is a reader's."""
 _OPEN = 60
