@@ -17,11 +17,14 @@ from spark_ordered_kafka.extras import require
 from spark_ordered_kafka.local import processes, secured
 from spark_ordered_kafka.local.launcher import START_TIMEOUT, Launcher, stop_servers
 from spark_ordered_kafka.local.plan import Parameters, check_agreement, new_state, resize_controllers
-from spark_ordered_kafka.local.ports import free_ports
+from spark_ordered_kafka.local.ports import free_ports, is_free
 from spark_ordered_kafka.local.secrets import MECHANISM, Secrets
 from spark_ordered_kafka.local.servers import log_dirs, secrets_of, server_directory, server_log
 from spark_ordered_kafka.local.state import FILE_NAME, ClusterState, Kind, Server, load, save
 from spark_ordered_kafka.locking import file_lock
+
+# How often a cluster that was never up chooses its ports, which another one may take before its servers listen.
+_PORT_CHOICES = 3
 
 
 @dataclass(frozen=True)
@@ -106,32 +109,46 @@ class LocalCluster:
                     is not ready in time. Servers that this call started are stopped again.
         """
         with self._locked():
-            state = self._loaded_or_discarded()
-            ports = free_ports(set() if state is None else state.ports, random.Random())
-            if state is None:
-                state = new_state(self._parameters, ports)
-            check_agreement(self._parameters, state, self.directory)
-            if state.secure:
-                require("zookeeper-sasl", "a secured local cluster")
-            self._end_orphans(state)
-            self._resize_controllers(state, ports)
-            if state.secure:
-                secrets_of(self.directory).create()
-            with Launcher(self.directory, state, self._progress) as launcher:
-                kafka = state.of("broker", "kraft")
-                base = [*state.of("zookeeper"), *kafka]
-                launcher.start(base)
-                launcher.await_ready(base, members=state.of("broker"))
-                if state.secure and not state.has_been_up:
-                    launcher.add_users()
-                controllers = state.of("controller")
-                launcher.start(controllers)
-                launcher.await_ready(controllers)
-                state.has_been_up = True
-                save(self.directory, state)
-            if state.secure:
-                secrets_of(self.directory).write_client_files(state.bootstrap_servers, self.controller_url)
-            return self._describe(state)
+            for _ in range(_PORT_CHOICES - 1):
+                try:
+                    return self._up()
+                except LocalClusterError:
+                    if not self._has_lost_a_port():
+                        raise
+            return self._up()
+
+    def _up(self) -> dict[str, Any]:
+        state = self._loaded_or_discarded()
+        ports = free_ports(set() if state is None else state.ports, random.Random())
+        if state is None:
+            state = new_state(self._parameters, ports)
+        check_agreement(self._parameters, state, self.directory)
+        if state.secure:
+            require("zookeeper-sasl", "a secured local cluster")
+        self._end_orphans(state)
+        self._resize_controllers(state, ports)
+        if state.secure:
+            secrets_of(self.directory).create()
+        with Launcher(self.directory, state, self._progress) as launcher:
+            kafka = state.of("broker", "kraft")
+            base = [*state.of("zookeeper"), *kafka]
+            launcher.start(base)
+            launcher.await_ready(base, members=state.of("broker"))
+            if state.secure and not state.has_been_up:
+                launcher.add_users()
+            controllers = state.of("controller")
+            launcher.start(controllers)
+            launcher.await_ready(controllers)
+            state.has_been_up = True
+            save(self.directory, state)
+        if state.secure:
+            secrets_of(self.directory).write_client_files(state.bootstrap_servers, self.controller_url)
+        return self._describe(state)
+
+    def _has_lost_a_port(self) -> bool:
+        """Whether another process has taken a port of a cluster that was never up: the next start chooses others."""
+        state = load(self.directory)
+        return state is not None and not state.has_been_up and not all(map(is_free, state.ports))
 
     def down(self) -> list[str]:
         """End every process of the cluster, including those that other processes started; the data stays.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -25,6 +26,8 @@ from typer.testing import CliRunner
 from spark_ordered_kafka.cli.local import app
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local import cluster as local_cluster
+from spark_ordered_kafka.local.ports import free_ports
 from spark_ordered_kafka.local.state import Server, load
 from tests.servers import TIMEOUT, await_true, create_topic, processes_of
 
@@ -35,6 +38,24 @@ def home(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "cluster"
     LocalCluster(tmp_path / "cluster").down()
     assert processes_of(tmp_path / "cluster") == []
+
+
+def test_a_port_that_another_process_takes_meanwhile(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several clusters that start at once may choose the same ports."""
+    chosen: list[int] = []
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+
+        def choose(*arguments: Any) -> Iterator[int]:
+            chosen.append(taken)
+            return itertools.chain([taken] if len(chosen) == 1 else [], free_ports(*arguments))
+
+        monkeypatch.setattr(local_cluster, "free_ports", choose)
+        with LocalCluster(home, controllers=0) as cluster:
+            assert {server.status for server in cluster.status()} == {"running"}
+    assert len(chosen) == 2
 
 
 def pids(cluster: LocalCluster) -> dict[str, int | None]:
