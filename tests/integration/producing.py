@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
 import time
@@ -14,6 +15,7 @@ from confluent_kafka import KafkaError, Message
 from spark_ordered_kafka import ControllerClient, OrderedProducer
 from spark_ordered_kafka.checker import check
 from spark_ordered_kafka.client.topic_layouts import layout_history
+from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import LayoutHistory
 from tests.queries import await_stable
@@ -154,3 +156,11 @@ def failing_reports(producer: OrderedProducer, topic: str) -> list[int]:
     with pytest.raises(ReportError, match="0"):
         producer.abort()
     return served
+
+
+def instances_in_memory() -> list[TransactionalProducer]:
+    """All producer instances of this process that are not freed.
+
+    ``isinstance`` would ask each object for its class, which a weak proxy of something that is gone refuses.
+    """
+    return [one for one in gc.get_objects() if type(one) is TransactionalProducer]

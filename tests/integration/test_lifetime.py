@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
-from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.producing import instances_in_memory
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import NumberedWriter, change, conf, create, raw_records
@@ -146,8 +146,7 @@ def test_fenced_instances_are_gone_before_the_garbage_collector_comes(
                 changed.set()
                 writing.join(2 * TIMEOUT)
             assert producer.flush() == 0
-            instances = [one for one in gc.get_objects() if isinstance(one, TransactionalProducer)]
-            assert sum(topic_name in one.transactional_id for one in instances) <= 2
+            assert sum(topic_name in one.transactional_id for one in instances_in_memory()) <= 2
     finally:
         gc.enable()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import subprocess
 import sys
@@ -22,13 +21,12 @@ from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.driven import admin_of, delete_topic
 from tests.integration.members import Room, in_order, read_until
-from tests.integration.producing import values
+from tests.integration.producing import instances_in_memory, values
 from tests.queries import Query, await_stable, everything
 from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, conf, create
@@ -139,8 +137,7 @@ def test_an_instance_that_rests_is_given_up(
 
 def instances_of(topic: str) -> int:
     """Those of this process."""
-    found = (one for one in gc.get_objects() if isinstance(one, TransactionalProducer))
-    return sum(topic in one.transactional_id for one in found)
+    return sum(topic in one.transactional_id for one in instances_in_memory())
 
 
 @pytest.fixture

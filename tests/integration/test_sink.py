@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.kafka.writer_layout import WriterLayout
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
+from tests.integration.producing import instances_in_memory
 from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import (
@@ -368,5 +368,4 @@ def test_a_fenced_producer_is_freed(cluster: LocalCluster, topic_name: str) -> N
             break
     assert writer.replays == 6
     name = f"ordered:{topic_name}:{writer.name}:0"
-    left = [one for one in gc.get_objects() if isinstance(one, TransactionalProducer)]
-    assert [one.transactional_id for one in left].count(name) == 1
+    assert [one.transactional_id for one in instances_in_memory()].count(name) == 1
