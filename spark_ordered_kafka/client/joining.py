@@ -127,7 +127,7 @@ class GroupOffsets:
         return done
 
     def _ask_to_commit(self, offsets: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
-        if self._is_left():
+        if self.is_left():
             # For a static member Kafka would take it for a commit of another one, which ends librdkafka's client (D-499).
             return [], KafkaError(KafkaError.UNKNOWN_MEMBER_ID, _LEFT)
         try:
@@ -152,13 +152,13 @@ class GroupOffsets:
         """
         if not is_end_of_client(error):
             return translate(error, doing)
-        if self._is_left():
+        if self.is_left():
             self.has_ended = True
             return RebalancedError(f"while {doing}: {_LEFT}: {error.str()}")
         why = "the group has no place for this consumer any more, as after another process joined with the same group.instance.id"
         return RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"while {doing}: {why}: {error.str()}")
 
-    def _is_left(self) -> bool:
+    def is_left(self) -> bool:
         """Whether librdkafka has given its place in the group up, as when it did not get an answer for a session."""
         return self.is_member and not self._consumer.memberid()
 

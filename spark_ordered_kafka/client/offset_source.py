@@ -45,7 +45,7 @@ class TransactionSide(EndingConsumer):
             raise
         group = self._consumer.consumer_group_metadata()
         # Asked last: a broker need not refuse offsets that come without a member's id (D-089).
-        if offsets and not self._is_manual and not self._consumer.memberid():
+        if offsets and self._assignment.offsets.is_left():
             raise RebalancedError(
                 "the group has taken this consumer for dead and given its partitions to others"
             )

@@ -19,7 +19,7 @@ from tests.programs.books import (
     State,
     read_logs,
 )
-from tests.programs.steps import Act, Change, Foreign, Grow, Program, Restart, Step, Subscribe
+from tests.programs.steps import Act, Change, Foreign, Grow, Program, Step, Subscribe
 
 
 class Entries:
@@ -41,7 +41,7 @@ class Entries:
         self._productions = Productions()
         self._holders = Holders()
         self._step: Step | None = None
-        self._restarts = any(isinstance(one, Restart) for one in program.steps)
+        self._restarts = program.restarts_servers
         self._unrest = self._restarts or any(
             isinstance(one, Change | Foreign | Grow | Subscribe) for one in program.steps
         )

@@ -33,7 +33,6 @@ from tests.programs.steps import (
     Delete,
     Foreign,
     Program,
-    Restart,
     Seek,
     Step,
     Subscribe,
@@ -142,7 +141,7 @@ class Run:
             step = replace(step, back=min(step.back, fresh))
         if isinstance(step, Delete):
             step = self._with_offsets(step)
-        if isinstance(step, Foreign) and step.ends == "leave" and self._restarts_servers():
+        if isinstance(step, Foreign) and step.ends == "leave" and self.program.restarts_servers:
             # A broker that begins may end it without markers, and it is open for ever (D-491).
             step = replace(step, ends="abort")
         if isinstance(step, Act) and step.verb in OF_LAST and not self._fresh.get(step.who):
@@ -166,9 +165,6 @@ class Run:
             for partition, own in offsets.items()
         }
         return replace(step, before=tuple(before.items()))
-
-    def _restarts_servers(self) -> bool:
-        return any(isinstance(step, Restart) for step in self.program.steps)
 
     def _is_apart(self, step: Step) -> bool:
         """Whether it needs clients of two processes."""

@@ -348,6 +348,11 @@ class Program:
     members: tuple[Member, ...]
     steps: tuple[Step, ...]
 
+    @property
+    def restarts_servers(self) -> bool:
+        """Whether a broker or a controller is killed and started again."""
+        return any(isinstance(step, Restart) for step in self.steps)
+
     def opening(self, client: str) -> str:
         """The code that opens a client."""
         if client.startswith("c"):
