@@ -98,4 +98,4 @@ def _await_start(process: subprocess.Popen[bytes], address: str, broker: int) ->
 
     with readiness.broker_serves({"bootstrap.servers": address}, {broker}) as serves:
         otherwise = f"a broker at {address} is not ready after {_TIMEOUT:g} s"
-        readiness.wait_until(serves, timeout=_TIMEOUT, otherwise=otherwise, check=check)
+        readiness.wait_until(serves, timeout=_TIMEOUT, otherwise=lambda: otherwise, check=check)

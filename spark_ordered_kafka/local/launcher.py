@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -17,8 +18,8 @@ from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.ports import HOST, is_free
 from spark_ordered_kafka.local.state import ClusterState, Server, save
 
-START_TIMEOUT = 120.0
-"""Seconds one start may take, without a download."""
+START_TIMEOUT = 300.0
+"""Seconds one start may take, without a download. A server that ends is seen at once; this is for slow machines."""
 
 STOP_GRACE = 15.0
 """Seconds between SIGTERM and SIGKILL; a broker's controlled shutdown takes one or two."""
@@ -128,8 +129,7 @@ class Launcher:
                 readiness.wait_until(
                     condition,
                     timeout=self._deadline - time.monotonic(),
-                    otherwise=f"{server.name} at {server.address} is not ready {START_TIMEOUT:g} s after the start "
-                    f"began; its log is {self._log(server)}",
+                    otherwise=partial(self._not_ready, server),
                     check=lambda: self._check_running(chosen),
                 )
 
@@ -186,6 +186,12 @@ class Launcher:
                         f"port {port} of {server.name} on {HOST} is in use by another process: "
                         f"end that one, or use another directory than {self._directory}"
                     )
+
+    def _not_ready(self, server: Server) -> str:
+        return (
+            f"{server.name} at {server.address} is not ready {START_TIMEOUT:g} s after the start began; "
+            f"the end of {self._log(server)}:\n{self._log_tail(server)}"
+        )
 
     def _check_running(self, chosen: Sequence[Server]) -> None:
         for server in chosen:

@@ -27,13 +27,15 @@ QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
 
-def wait_until(condition: Condition, *, timeout: float, otherwise: str, check: Callable[[], None]) -> None:
+def wait_until(
+    condition: Condition, *, timeout: float, otherwise: Callable[[], str], check: Callable[[], None]
+) -> None:
     """Ask for ``condition`` until it holds, calling ``check`` each time before.
 
     Args:
         condition: answers within a second or so.
         timeout: seconds after which to give up.
-        otherwise: the error's text when it never held.
+        otherwise: gives the error's text when it never held.
         check: raises when waiting makes no sense any more.
 
     Raises:
@@ -50,7 +52,7 @@ def wait_until(condition: Condition, *, timeout: float, otherwise: str, check: C
     try:
         retrying(step)
     except RetryError:
-        raise LocalClusterError(otherwise) from None
+        raise LocalClusterError(otherwise()) from None
 
 
 @contextmanager
