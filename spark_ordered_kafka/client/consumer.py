@@ -17,6 +17,7 @@ from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.membership import Membership
 from spark_ordered_kafka.client.offset_source import TransactionSide
 from spark_ordered_kafka.client.options import consumer_options, merged
+from spark_ordered_kafka.client.places import Place
 from spark_ordered_kafka.client.queries import ConsumerQueries
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
@@ -71,6 +72,7 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
         self._clock = clock
         self.counts, self._transactions = ReaderCounts(), Transactions()
         self._consumer = self._open()
+        self._place = Place(self._options.connection.kafka, self._options.group)
         # The next poll asks again; this one must keep to its timeout.
         self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
         self._subscription = Subscription(self._directory, self._options.topics_interval, clock)

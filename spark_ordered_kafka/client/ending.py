@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.options import ConsumerOptions
+from spark_ordered_kafka.client.places import Place
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, invalid_request
 
@@ -30,8 +31,11 @@ class EndingConsumer(OpenClient):
     _directory: TopicDirectory
     _options: ConsumerOptions
     _assignment: Assignment
+    _place: Place
     _clock: Callable[[], float]
     _is_manual: bool
+    # User and password that came after the configuration.
+    _login: tuple[str, str] | None = None
     # Whether the group has assigned partitions, or none of them, and has not taken them back.
     _is_assigned = False
     _failure: BaseException | None = None
@@ -96,7 +100,7 @@ class EndingConsumer(OpenClient):
         """
         self._is_leaving = True
         try:
-            if "group.instance.id" in self._options.connection.kafka:
+            if self._place.is_kept:
                 self._serve_events()
                 if self._is_assigned:
                     tps = self._assignment.partitions()

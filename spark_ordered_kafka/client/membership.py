@@ -82,7 +82,10 @@ class Membership(Steering):
         self._is_torn = self._is_interrupted = False
 
     def _replace_if_ended(self) -> bool:
-        """Whether there is a fresh client of librdkafka, in place of one that does nothing any more (D-499)."""
+        """Whether there is a fresh client of librdkafka, in place of one that does nothing any more (D-499).
+
+        Raises RequestError where another process has the place by now (D-501).
+        """
         if self._is_leaving or not self._assignment.offsets.has_ended:
             return False
         self._is_leaving = True
@@ -90,6 +93,7 @@ class Membership(Steering):
             self._serve_events()
             self._lose_all()
             self._is_assigned = False
+            self._require_place()
             fresh = self._open()
             try:
                 self._close_client()
@@ -98,6 +102,12 @@ class Membership(Steering):
         finally:
             self._is_leaving = False
         return True
+
+    def _require_place(self) -> None:
+        lost = self._place.loss(self._login)
+        if lost is not None:
+            self._end_with(lost)
+            raise lost
 
     def _join_again(self) -> None:
         former = self._assignment
@@ -121,6 +131,7 @@ class Membership(Steering):
             return
         self._lose_all()
         self._is_assigned = True
+        self._place.take(self._consumer.memberid())
         # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
         self._consumer.assign([])
         # Of topics that were unsubscribed from meanwhile nothing is read; the group assigns anew.
@@ -148,7 +159,16 @@ class Membership(Steering):
             # librdkafka takes away what a client that is replaced has lost before.
             self._consumer.unassign()
             return
-        self._lose(partitions)
+        lost = None if self._is_leaving else self._place.loss(self._login)
+        if lost is not None:
+            # With unassign() librdkafka joins again, which would end the process that has the place now (D-501).
+            self._unless_ended(self._consumer.unsubscribe)
+        try:
+            self._lose(partitions)
+        finally:
+            if lost is not None:
+                # The call that waits for records raises it.
+                self._end_with(lost)
 
     def _lose(self, partitions: list[TopicPartition]) -> None:
         self._is_assigned = False

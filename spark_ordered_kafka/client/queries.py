@@ -28,9 +28,6 @@ class GroupMetadata(bytes):
 class ConsumerQueries(EndingConsumer):
     """Calls of ``confluent_kafka.Consumer`` that do not touch the order; they raise KafkaException as it does."""
 
-    # User and password that came after the configuration.
-    _login: tuple[str, str] | None = None
-
     @property
     def group(self) -> str:
         """``group.id``."""

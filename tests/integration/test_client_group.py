@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.group_crew import Crew
 from tests.integration.group_judge import checked
+from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, change, create
 
 _PARTITIONS, _MOST_PARTITIONS = 2, 7
@@ -130,6 +133,31 @@ def test_order_and_handover_through_random_faults(crew: Crew) -> None:
         f"seed {faults.seed}: {report}, {judge.handed_over} hand-overs, {judge.redelivered} delivered again,"
         f" {judge.lost} lost; {faults.trace}"
     )
+
+
+@pytest.mark.long
+def test_a_static_member_that_stood_still_leaves_its_place_to_the_process_that_has_it(crew: Crew) -> None:
+    """As one whose machine was taken for dead, and replaced (D-501)."""
+    static = {"group.instance.id": "one", "session.timeout.ms": "6000"}
+    crew.writer("writer")
+    crew.member("first", **static)
+    crew.await_progress(10)
+    first = crew.processes.pop("first")
+    first.send_signal(signal.SIGSTOP)
+    over = time.monotonic() + 7.0
+    crew.member("second", **static)
+    crew.await_progress(10)
+    # Only its own clock says to the first that its session is over.
+    crew.wait_for(lambda: time.monotonic() > over, "the end of the first one's session")
+    first.send_signal(signal.SIGCONT)
+    assert first.wait(TIMEOUT) == 1
+    assert "another process has joined with the same group.instance.id, 'one'" in crew.tail("first")
+    crew.await_progress(10)
+    crew.stop("writer")
+    crew.await_all_processed()
+    report = crew.judge.report(len(crew.written()))
+    assert report.violations == 0, report
+    crew.stop("second")
 
 
 # -- the judge, judged ----------------------------------------------------------------------------------------------

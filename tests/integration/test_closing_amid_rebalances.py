@@ -22,6 +22,7 @@ from tests.servers import TIMEOUT, await_true
 from tests.streams import written_through
 
 _ROUNDS, _GROUPS = 8, 25
+_CALLBACKS = ("assign", "revoke", "lost")
 
 
 @pytest.mark.long
@@ -53,29 +54,29 @@ def _apart(target: Callable[..., None], *args: object) -> int | None:
 
 def _close_late(directory: str, topic: str, kind: str) -> None:
     faulthandler.dump_traceback_later(2 * TIMEOUT, exit=True)
-    lost: list[int] = []
-    revoked: list[int] = []
+    stories: list[list[str]] = [[] for _ in range(_GROUPS)]
     more: dict[str, Any] = {"group_instance_id": "first"} if kind == "static" else {}
     with ExitStack() as stack:
         rooms = [Room(LocalCluster(directory), stack) for _ in range(_GROUPS)]
         members = [room.member(max_poll_interval_ms=3000, **more) for room in rooms]
-        for number, member in enumerate(members):
-            note_lost, note_revoked = (partial(_note, story, number) for story in (lost, revoked))
-            member.consumer.subscribe([topic], on_lost=note_lost, on_revoke=note_revoked)
+        for story, member in zip(stories, members, strict=True):
+            member.consumer.subscribe([topic], *(partial(_note, story, one) for one in _CALLBACKS))
         read_until(members, lambda: all(member.messages for member in members), "the first records")
         for member in members:
             consumer = member.consumer
             await_true(partial(_has_left, consumer), "the place is given up")
             consumer.close()
-    assert (sorted(lost), revoked) == (list(range(_GROUPS)), [])
+    # On a machine that stands still for long, one gives its place up before the others have read, too, and takes it again.
+    wrong = [one for one in stories if one != ["assign", "lost"] * (len(one) // 2) or not one]
+    assert not wrong, wrong
 
 
 def _has_left(consumer: OrderedConsumer) -> bool:
     return not consumer.memberid()
 
 
-def _note(story: list[int], number: int, *_: object) -> None:
-    story.append(number)
+def _note(story: list[str], what: str, *_: object) -> None:
+    story.append(what)
 
 
 def _close_many(directory: str, topic: str, written: int, kind: str, seed: int) -> None:

@@ -75,6 +75,34 @@ def test_a_member_that_works_for_longer_than_its_group_waits(room: Room, topic_n
     member.consumer.commit()
 
 
+@pytest.mark.parametrize("call", ["commit", "poll"])
+def test_a_member_that_works_for_too_long_leaves_its_place_to_the_process_that_has_it(
+    room: Room, topic_name: str, call: str
+) -> None:
+    """librdkafka would take it back, and so end a member that did nothing wrong (D-501)."""
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(group_instance_id="one", max_poll_interval_ms=3000, enable_auto_commit=False)
+    lost: list[int] = []
+    first.consumer.subscribe([topic_name], on_lost=lambda _, partitions: lost.append(len(partitions)))
+    read_until([first], lambda: len(first.messages) == writer.written, "all records")
+    await_true(lambda: not first.consumer.memberid(), "librdkafka has given the place up")
+    second = room.member(topic_name, group_instance_id="one")
+    read_until([second], lambda: len(second.messages) == writer.written, "the place of the first")
+    if call == "commit":
+        with pytest.raises(RebalancedError):
+            first.consumer.commit()
+    for _ in range(2):
+        with pytest.raises(RequestError, match=FENCED):
+            read_until([first], lambda: False, "the error")
+    first.consumer.close()
+    writer.write()
+    read_until([second], lambda: len(second.messages) == writer.written, "later records")
+    second.consumer.commit()
+    assert lost == [2]
+
+
 @pytest.mark.parametrize("more", [{}, {"group_instance_id": "one"}], ids=["dynamic", "static"])
 def test_what_is_committed_in_on_revoke_by_a_member_that_is_closed(
     room: Room, topic_name: str, more: dict[str, str]

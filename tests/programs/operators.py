@@ -220,12 +220,12 @@ class _JudgeOfEnd:
         """Raises BrokenPromiseError."""
         managed = self._is_managed()
         if managed:
-            self._await(lambda: self._client.change(self._topic).change is None, "a change does not end")
+            self._await(lambda: self._client.change(self._topic).change, "a change does not end")
         kafka = self._kafka()
         self._leave(lambda one: (one.count > 0) == managed, f"under management: {managed}")
         self._leave(lambda one: one.kafka == kafka, f"partitions in Kafka: {kafka}")
         self._leave(lambda one: not one.is_changing, "no change is in progress")
-        self._await(self._nothing_moves, "a reassignment does not end")
+        self._await(self._moving, "a reassignment does not end")
         rows = self._read_raw(kafka)
         found = {batch for _, batch, _ in rows}
         self._leave(
@@ -242,9 +242,9 @@ class _JudgeOfEnd:
             raise self._broken(f"{what}; it should be one of {self._possible}")
         self._possible = left
 
-    def _nothing_moves(self) -> bool:
+    def _moving(self) -> list[object]:
         found = self._client.reassignments()
-        return not found.ongoing and all(one.complete for one in found.requests)
+        return [*found.ongoing, *(one for one in found.requests if not one.complete)]
 
     def _is_managed(self) -> bool:
         return self._topic in {one.topic for one in self._client.topics().topics}
@@ -257,10 +257,11 @@ class _JudgeOfEnd:
         def newest() -> schemas.LayoutView:
             return self._client.layout(self._topic).layouts[-1]
 
+        def uncovered() -> schemas.LayoutView | None:
+            return None if len(newest().starts) == kafka else newest()
+
         # Those of another tool are covered by the next check of all topics.
-        self._await(
-            lambda: len(newest().starts) == kafka, f"the newest layout does not cover {kafka} partitions"
-        )
+        self._await(uncovered, f"the newest layout does not cover {kafka} partitions")
         view, layouts = self._client.topic(self._topic), self._client.layout(self._topic).layouts
         epochs = [one.epoch for one in layouts]
         if epochs != [*range(epochs[0], epochs[0] + len(epochs))] or epochs[-1] != view.layout_epoch:
@@ -316,19 +317,24 @@ class _JudgeOfEnd:
             [row_of(one) for one in raw_records(self._cluster, self._topic, partitions)] if partitions else []
         )
 
-    def _await(self, condition: Callable[[], bool], what: str) -> None:
-        def holds() -> bool:
+    def _await(self, left: Callable[[], object], what: str) -> None:
+        """Wait until there is nothing left; the error says what is."""
+        last: object = None
+
+        def is_over() -> bool:
+            nonlocal last
             try:
-                return condition()
+                last = left()
             except OrderedKafkaError as error:
-                if error.retriable:
-                    return False
-                raise
+                if not error.retriable:
+                    raise
+                last = str(error)
+            return not last
 
         try:
-            await_true(holds, what, TIMEOUT)
+            await_true(is_over, what, TIMEOUT)
         except (AssertionError, OrderedKafkaError) as error:
-            raise self._broken(f"{what}: {error}") from error
+            raise self._broken(f"{error}: {last}") from error
 
     def _broken(self, text: str) -> BrokenPromiseError:
         return self._run.broken(f"{self._topic}: {text}")
