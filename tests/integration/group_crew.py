@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -98,9 +99,9 @@ class Crew:
         """A writer that leaves nothing open for long when it is killed: readers stand still at it."""
         return self._servers | {"commit.interval.ms": commit_interval, "transaction.timeout.ms": "10000"}
 
-    def copier(self, name: str, target: str) -> str:
+    def copier(self, name: str, target: str, **more: str) -> str:
         """Start a member that copies the topic to another."""
-        reads, writes = self._member_conf() | {"enable.auto.commit": "false"}, self._writer_conf("0")
+        reads, writes = self._member_conf() | {"enable.auto.commit": "false"} | more, self._writer_conf("0")
         arguments = (self.topic, target, json.dumps(reads), json.dumps(writes))
         self.start("tests.integration.group_copier", name, *arguments)
         return name
@@ -120,6 +121,21 @@ class Crew:
         process = self.processes.pop(name)
         os.kill(process.pid, signal.SIGKILL)
         process.wait(TIMEOUT)
+
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """It stands still within the block, and has to end with an error after it."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+            try:
+                code = process.wait(TIMEOUT)
+            finally:
+                process.kill()
+        assert code == 1, self.tail(name)
 
     def stop(self, name: str) -> None:
         """Let it end by itself."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ import pytest
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.group_crew import Crew
 from tests.integration.group_judge import checked
-from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, change, create
 
 _PARTITIONS, _MOST_PARTITIONS = 2, 7
@@ -135,22 +134,26 @@ def test_order_and_handover_through_random_faults(crew: Crew) -> None:
     )
 
 
+_STATIC = {"group.instance.id": "one", "session.timeout.ms": "6000"}
+_OVER = 7.0
+"""Seconds after which a static member's own clock says that its session is over."""
+
+
+def _is_past(moment: float) -> bool:
+    return time.monotonic() > moment
+
+
 @pytest.mark.long
 def test_a_static_member_that_stood_still_leaves_its_place_to_the_process_that_has_it(crew: Crew) -> None:
     """As one whose machine was taken for dead, and replaced (D-501)."""
-    static = {"group.instance.id": "one", "session.timeout.ms": "6000"}
     crew.writer("writer")
-    crew.member("first", **static)
+    crew.member("first", **_STATIC)
     crew.await_progress(10)
-    first = crew.processes.pop("first")
-    first.send_signal(signal.SIGSTOP)
-    over = time.monotonic() + 7.0
-    crew.member("second", **static)
-    crew.await_progress(10)
-    # Only its own clock says to the first that its session is over.
-    crew.wait_for(lambda: time.monotonic() > over, "the end of the first one's session")
-    first.send_signal(signal.SIGCONT)
-    assert first.wait(TIMEOUT) == 1
+    with crew.paused("first"):
+        over = time.monotonic() + _OVER
+        crew.member("second", **_STATIC)
+        crew.await_progress(10)
+        crew.wait_for(partial(_is_past, over), "the end of the first one's session")
     assert "another process has joined with the same group.instance.id, 'one'" in crew.tail("first")
     crew.await_progress(10)
     crew.stop("writer")
@@ -256,3 +259,25 @@ def test_a_group_copies_exactly_once_through_random_faults(
         report = checked(crew.written(target).values(), source.written)
         assert report.violations == 0, report
     print(f"seed {faults.seed}: {report}; {faults.trace}")  # noqa: T201 - shown by pytest -s
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_a_static_member_that_stands_still_is_replaced_and_everything_is_copied_exactly_once(
+    cluster: LocalCluster, crew: Crew, topic_name: str
+) -> None:
+    target = create(cluster, f"{topic_name}-copy", _PARTITIONS)
+    source = NumberedWriter(cluster, crew.topic, keys=40, step=2)
+    with source.under_load():
+        last = crew.copier("copier0", target, **_STATIC)
+        for number in range(1, 6):
+            crew.await_committed(100)
+            with crew.paused(last):
+                over = time.monotonic() + _OVER
+                last = crew.copier(f"copier{number}", target, **_STATIC)
+                crew.await_committed(100)
+                crew.wait_for(partial(_is_past, over), "the end of the session")
+    crew.wait_for(lambda: len(crew.written(target)) >= source.written, f"{source.written} records copied")
+    report = checked(crew.written(target).values(), source.written)
+    assert report.violations == 0, report
+    crew.stop(last)
