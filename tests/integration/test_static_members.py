@@ -95,7 +95,7 @@ def test_a_member_that_works_for_too_long_leaves_its_place_to_the_process_that_h
             first.consumer.commit()
     for _ in range(2):
         with pytest.raises(RequestError, match=FENCED):
-            read_until([first], lambda: False, "the error")
+            read_until([first], lambda: False, "the end of the first one")
     first.consumer.close()
     writer.write()
     read_until([second], lambda: len(second.messages) == writer.written, "later records")
