@@ -62,4 +62,6 @@ def search(
             raise
     if broken:
         # hypothesis would raise the last one, or a group of them where the moment decides what happens.
-        raise min(broken, key=lambda error: len(str(error)))
+        shortest = min(broken, key=lambda error: len(str(error)))
+        # What servers were left in by the first may be all that breaks a shorter one.
+        raise shortest from (broken[0] if broken[0] is not shortest else shortest.__cause__)
