@@ -123,7 +123,7 @@ class Membership(Steering):
     def _lose_all(self) -> None:
         """What librdkafka took away while its callback was cut off."""
         if tps := self._assignment.partitions():
-            self._lose([TopicPartition(*tp) for tp in tps])
+            self._lose([TopicPartition(*tp) for tp in tps], has_failed=self._failure is not None)
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         if self._is_leaving:
@@ -159,21 +159,19 @@ class Membership(Steering):
             # librdkafka takes away what a client that is replaced has lost before.
             self._consumer.unassign()
             return
+        has_failed = self._failure is not None
         lost = None if self._is_leaving else self._place.loss(self._login)
         if lost is not None:
+            # From here on calls raise it, also those of on_lost, which might subscribe.
+            self._end_with(lost)
             # With unassign() librdkafka joins again, which would end the process that has the place now (D-501).
             self._unless_ended(self._consumer.unsubscribe)
-        try:
-            self._lose(partitions)
-        finally:
-            if lost is not None:
-                # The call that waits for records raises it.
-                self._end_with(lost)
+        self._lose(partitions, has_failed=has_failed)
 
-    def _lose(self, partitions: list[TopicPartition]) -> None:
+    def _lose(self, partitions: list[TopicPartition], *, has_failed: bool) -> None:
         self._is_assigned = False
         try:
-            if self._failure is None:
+            if not has_failed:
                 self._call("lost", partitions)
         finally:
             self._forget()

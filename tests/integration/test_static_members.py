@@ -75,7 +75,7 @@ def test_a_member_that_works_for_longer_than_its_group_waits(room: Room, topic_n
     member.consumer.commit()
 
 
-@pytest.mark.parametrize("call", ["commit", "poll"])
+@pytest.mark.parametrize("call", ["commit", "poll", "subscribe", "subscribe when told"])
 def test_a_member_that_works_for_too_long_leaves_its_place_to_the_process_that_has_it(
     room: Room, topic_name: str, call: str
 ) -> None:
@@ -85,7 +85,13 @@ def test_a_member_that_works_for_too_long_leaves_its_place_to_the_process_that_h
     writer.write()
     first = room.member(group_instance_id="one", max_poll_interval_ms=3000, enable_auto_commit=False)
     lost: list[int] = []
-    first.consumer.subscribe([topic_name], on_lost=lambda _, partitions: lost.append(len(partitions)))
+
+    def on_lost(consumer: OrderedConsumer, partitions: list[TopicPartition]) -> None:
+        lost.append(len(partitions))
+        if call == "subscribe when told":
+            consumer.subscribe([topic_name])
+
+    first.consumer.subscribe([topic_name], on_lost=on_lost)
     read_until([first], lambda: len(first.messages) == writer.written, "all records")
     await_true(lambda: not first.consumer.memberid(), "librdkafka has given the place up")
     second = room.member(topic_name, group_instance_id="one")
@@ -93,6 +99,8 @@ def test_a_member_that_works_for_too_long_leaves_its_place_to_the_process_that_h
     if call == "commit":
         with pytest.raises(RebalancedError):
             first.consumer.commit()
+    if call == "subscribe":
+        first.consumer.subscribe([topic_name], on_lost=on_lost)
     for _ in range(2):
         with pytest.raises(RequestError, match=FENCED):
             read_until([first], lambda: False, "the end of the first one")
