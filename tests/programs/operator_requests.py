@@ -22,8 +22,8 @@ _WRONG = "INVALID_PARTITIONS"
 _INVALID = "INVALID_REQUEST"
 _TRUNCATED = "LOG_TRUNCATED"
 _FULL = "GUARD_RAILS"
-UNKNOWN_BROKER = "UNKNOWN_MEMBER_ID"
-"""It does not run."""
+BROKER_DOWN = frozenset({"UNKNOWN_MEMBER_ID", "INVALID_REPLICATION_FACTOR"})
+"""A broker that is named, or needed for so many replicas, does not run."""
 REFUSED = "refused"
 """A write or a read was, whatever the error."""
 AGAIN = frozenset({"UnavailableError", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
@@ -161,7 +161,7 @@ class Request:
         # Others may be moved, or all may be where it says.
         found = {
             (DONE, replace(state, moving=True)),
-            *((one, state) for one in (_MOVING, _INVALID, UNKNOWN_BROKER)),
+            *((one, state) for one in (_MOVING, _INVALID, *BROKER_DOWN)),
         }
         found |= _limited(state)
         return found | {(_CHANGING, state)} if state.is_changing else found
@@ -178,7 +178,7 @@ class Request:
             return {(answer, state) for answer in (_UNKNOWN, _INVALID_TOPIC, _TRUNCATED)}
         # With another request about the same topic it may have ended otherwise than asked.
         ended = {(answer, replace(state, moving=not self.wait)) for answer in (DONE, _INVALID)}
-        return ended | _held_up(state) | _limited(state)
+        return ended | _held_up(state) | _limited(state) | {(one, state) for one in BROKER_DOWN}
 
     def _limit(self, state: State) -> set[Outcome]:
         return {(DONE, replace(state, limited=not self.force))}

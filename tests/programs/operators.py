@@ -21,10 +21,10 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.programs.operator_prelude import KEYS, RECORDS, Operators, Row, row_of
 from tests.programs.operator_requests import (
     AGAIN,
+    BROKER_DOWN,
     DONE,
     MOVED,
     REFUSED,
-    UNKNOWN_BROKER,
     Asked,
     Request,
     after,
@@ -132,7 +132,7 @@ class OperatorsRun:
             for one in asked:
                 if one.answers[-1] in AGAIN:
                     raise self.broken(f"{one.request.code()} is not answered")
-            if asked[0].answers[-1] == UNKNOWN_BROKER and not self._has_restarts:
+            if asked[0].answers[-1] in BROKER_DOWN and not self._has_restarts:
                 raise self.broken("all brokers run")
             if len(turn.requests) == 1 and asked[0].answers[-1] in MOVED - {"done"}:
                 raise self.broken(f"nothing was in the way of moving t{number}")
