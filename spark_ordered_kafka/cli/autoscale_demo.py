@@ -18,13 +18,13 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.client.schemas import AutoscaleTopic, CreateTopicRequest
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
-from spark_ordered_kafka.local import LocalCluster, processes
+from spark_ordered_kafka.local import LocalCluster, processes, readiness
+from spark_ordered_kafka.local.launcher import START_TIMEOUT
 from spark_ordered_kafka.local.ports import free_ports
 
 TOPIC = "demo-load"
 _KEYS = 200
 _TICK = 0.05
-_START_TIMEOUT = 30.0
 _STOP_TIMEOUT = 15.0
 _SHRINK_TIMEOUT = 30.0
 # Seconds from the start, and records per second from then on.
@@ -110,11 +110,19 @@ def _controller(directory: Path, cluster: LocalCluster) -> Iterator[ControllerCl
     config.write_text(_CONFIG.format(port=port, kafka=cluster.bootstrap_servers, zookeeper=zookeeper))
     command = [sys.executable, "-m", "spark_ordered_kafka.cli", "controller", "run", "--config", str(config)]
     controller = processes.spawn(command, directory=directory, log=log, env={})
+    url = f"http://127.0.0.1:{port}"
+
+    def check() -> None:
+        if processes.find(controller) is None:
+            raise LocalClusterError(f"the controller has ended: {log.read_text()}")
+
+    def overdue() -> str:
+        return f"the controller is not ready after {START_TIMEOUT:g} s: {log.read_text()}"
+
     try:
-        with ControllerClient(f"http://127.0.0.1:{port}", retry_for=_START_TIMEOUT) as client:
-            client.readyz()
-            if processes.find(controller) is None:
-                raise LocalClusterError(f"the controller has ended: {log.read_text()}")
+        with readiness.http_ready(f"{url}/readyz", None) as ready:
+            readiness.wait_until(ready, timeout=START_TIMEOUT, otherwise=overdue, check=check)
+        with ControllerClient(url) as client:
             yield client
     finally:
         processes.stop(processes.running([controller]), grace=_STOP_TIMEOUT)

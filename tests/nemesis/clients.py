@@ -15,6 +15,8 @@ from tests.nemesis.writer import PACE
 
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
 _READERS = 2
+STATIC = ("copier-1", "copier-3")
+"""Those with a ``group.instance.id``."""
 COPYING, SAVING, READING = "copiers", f"copiers of {UNSAFE}", "readers"
 """Groups."""
 _SESSION = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "auto.offset.reset": "earliest"}
@@ -86,8 +88,8 @@ class Clients(NamedTuple):
     def _copier(self, place: int) -> list[str]:
         *topics, group = (SOURCE, COPIED, COPYING) if place <= _COPIERS else (UNSAFE, SAVED, SAVING)
         reads = self._servers | _SESSION | {"group.id": group, "enable.auto.commit": "false"}
-        if place % 2:
-            reads["group.instance.id"] = f"copier-{place}"
+        if (name := f"copier-{place}") in STATIC:
+            reads["group.instance.id"] = name
         return [*topics, json.dumps(reads), json.dumps(self._writes | {"commit.interval.ms": "0"})]
 
     def _reader(self) -> list[str]:

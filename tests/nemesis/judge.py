@@ -18,6 +18,8 @@ from tests.nemesis.journal import Event
 _SHOWN = 5
 _BITS = 40
 """Bits of a record's number where one integer names its key, too."""
+_FENCED = "RequestError: UNKNOWN_MEMBER_ID"
+"""What a member ends with whose place another process has."""
 _BROKEN = (
     "DataLossError",
     "MisroutedRecordError",
@@ -25,7 +27,7 @@ _BROKEN = (
     "TransitionError",
     "ConfigError",
     "UNKNOWN_SERVER",
-    "RequestError: UNKNOWN_MEMBER_ID",
+    _FENCED,
 )
 """Errors that no fault of a run explains."""
 _REFUSED = {
@@ -291,9 +293,14 @@ def check_guard_rails(events: Iterable[Event]) -> list[str]:
 def check_errors(events: Iterable[Event]) -> list[str]:
     """No client ends with an error, and no operator gets one, that no fault explains; none had to be killed."""
     found = []
+    replaced = set()
     for event in events:
         process, action = event["process"], event["action"]
-        if action == "failed" and any(name in event["error"] for name in _BROKEN):
+        if action == "replaced":
+            replaced.add(f"{event['node']}.{event['number']}")
+        elif action == "failed" and process in replaced and _FENCED in event["error"]:
+            continue
+        elif action == "failed" and any(name in event["error"] for name in _BROKEN):
             found.append(f"{process} failed: {event['error']}")
         elif action == "operate" and _REFUSED.intersection(event["errors"]):
             found.append(

@@ -129,6 +129,8 @@ class Nemesis:
             case "pause":
                 self._nodes[target].pause()
                 return self._nodes[target].resume
+            case "replace":
+                return self._replace(target)
             case "roll":
                 self._roll(target)
                 return lambda: None
@@ -182,6 +184,16 @@ class Nemesis:
         def undo() -> None:
             for node in nodes:
                 node.start()
+
+        return undo
+
+    def _replace(self, client: str) -> Undo:
+        self._nodes[client].replace()
+
+        def undo() -> None:
+            # Without an answer of the group's coordinator it takes its place back (D-501).
+            self._cluster.await_in_sync(_PATIENCE)
+            self._nodes[client].resume_former()
 
         return undo
 

@@ -45,6 +45,8 @@ class Node:
         self.starts = 0
         self.wanted = False
         self.process: psutil.Popen | None = None
+        # One that stands still, and that ``process`` has the place of; and which start it was of.
+        self._former: tuple[psutil.Popen, int] | None = None
         self._network = network
         self._journal = journal
         self._command = command
@@ -76,6 +78,8 @@ class Node:
         """``kill -9``, with all its children."""
         with self._lock:
             self.wanted = False
+            if self._former is not None:
+                _send(self._former[0], signal.SIGKILL)
             if not self.running:
                 return
             assert self.process is not None
@@ -109,6 +113,33 @@ class Node:
     def resume(self) -> None:
         """SIGCONT."""
         self._signal(signal.SIGCONT)
+
+    def replace(self) -> None:
+        """SIGSTOP, and another process in its place, as when a machine is taken for dead."""
+        with self._lock:
+            if not self.running:
+                return
+            assert self.process is not None
+            self.pause()
+            self._former, self.process = (self.process, self.starts), None
+            self._journal.note("replaced", node=self.name, number=self.starts)
+            self.start()
+
+    def resume_former(self) -> None:
+        """SIGCONT of the process that was replaced, which has to find that out, and to end."""
+        if self._former is None:
+            return
+        former, number = self._former
+        _send(former, signal.SIGCONT)
+        try:
+            code = former.wait(_LAST)
+        except psutil.TimeoutExpired:
+            what = f"{self.name}.{number}, whose place another process has, ends"
+            self._journal.note("overdue", what=what, seconds=_LAST, state="it runs")
+            _send(former, signal.SIGKILL)
+            code = former.wait(_LAST)
+        self._former = None
+        self._journal.note("ended", node=self.name, number=number, code=code, tail=self.tail(600))
 
     def look(self) -> None:
         """Start it again if it has ended by itself."""

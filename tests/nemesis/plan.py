@@ -10,6 +10,7 @@ from typing import Literal
 Kind = Literal[
     "kill",
     "pause",
+    "replace",
     "restart",
     "roll",
     "outage",
@@ -69,13 +70,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Names by kind. ``krafts`` are KRaft controllers; ``drivers`` are those clients that Spark's ``workers`` work for."""
+    """Names by kind. ``krafts`` are KRaft controllers; ``static`` are those clients that have a ``group.instance.id``, ``drivers``
+    those that Spark's ``workers`` work for."""
 
     brokers: tuple[str, ...]
     zookeepers: tuple[str, ...]
     controllers: tuple[str, ...]
     krafts: tuple[str, ...]
     clients: tuple[str, ...]
+    static: tuple[str, ...]
     drivers: tuple[str, ...] = ()
     masters: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
@@ -90,6 +93,7 @@ class Hosts:
 _WEIGHTS: dict[Kind, int] = {
     "kill": 20,
     "pause": 14,
+    "replace": 4,
     "restart": 6,
     "roll": 4,
     "outage": 5,
@@ -148,6 +152,9 @@ def _fault(rng: random.Random, kind: Kind, hosts: Hosts) -> Fault:
         case "pause":
             # Longer than sessions of brokers, controllers and members, and than the timeout of transactions.
             return Fault(kind, _any(rng, hosts), round(rng.uniform(5.0, 16.0), 1))
+        case "replace":
+            # Longer than its session, too: then it would take its place back.
+            return Fault(kind, rng.choice(hosts.static), round(rng.uniform(5.0, 16.0), 1))
         case "roll":
             return Fault(kind, rng.choice(GROUPS), 0.0)
         case "outage":

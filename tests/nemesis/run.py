@@ -22,7 +22,7 @@ from spark_ordered_kafka.local.jars import KAFKA_VERSIONS, kafka_jars
 from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.nemesis import judge
-from tests.nemesis.clients import COPYING, READING, SAVING, Clients, client_names
+from tests.nemesis.clients import COPYING, READING, SAVING, STATIC, Clients, client_names
 from tests.nemesis.cluster import Cluster, plan_servers
 from tests.nemesis.deliveries import Log, check_delivered, undelivered
 from tests.nemesis.journal import Event, Journal, parse
@@ -165,6 +165,7 @@ class Run:
             self._cluster.names("controller"),
             self._cluster.names("kraft"),
             tuple(self.clients),
+            STATIC,
             drivers=tuple(self._of("query")),
             masters=(MASTER,) if self._sparks else (),
             workers=WORKERS if self._sparks else (),

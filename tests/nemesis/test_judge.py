@@ -57,6 +57,8 @@ def history() -> list[Event]:
         event(17, "operator-1.1", "operate", what="reassign", about=["events"], errors=["REQUEST_TIMED_OUT"]),
         event(18, "run", "stuck", node="broker-1", number=3),
         event(18, "copier-2.1", "failed", error="UnavailableError: no controller"),
+        event(18.2, "run", "replaced", node="copier-3", number=1),
+        event(18.4, "copier-3.1", "failed", error="RequestError: UNKNOWN_MEMBER_ID: no place"),
         event(19, "run", "ended", node="controller-1", number=1, code=1, tail="error: ZooKeeper is away"),
         *(usage(20.0 + second) for second in range(30)),
     ]
@@ -184,6 +186,11 @@ def _with(*more: Event) -> Callable[[list[Event]], list[Event]]:
         (
             _with(event(18.5, "reader-1.1", "failed", error="RequestError: UNKNOWN_MEMBER_ID: no place")),
             "no place",
+        ),
+        (
+            # It has the place of the one that was replaced.
+            _with(event(18.5, "copier-3.2", "failed", error="RequestError: UNKNOWN_MEMBER_ID: no place")),
+            "copier-3.2 failed",
         ),
         (
             _with(event(19, "run", "ended", node="controller-2", number=1, code=1, tail="Traceback (most")),

@@ -16,6 +16,7 @@ HOSTS = Hosts(
     ("controller-1", "controller-2", "controller-3"),
     ("kraft-3000", "kraft-3001", "kraft-3002"),
     ("writer-1", "copier-1"),
+    ("copier-1",),
 )
 SPARK = replace(
     HOSTS,
@@ -50,5 +51,5 @@ def test_a_short_run_has_every_kind(seed: int) -> None:
     kinds = {
         hosts: {fault.kind for one in first(seed, hosts) for fault in one.faults} for hosts in (HOSTS, SPARK)
     }
-    assert len(kinds[HOSTS]) == 16
+    assert len(kinds[HOSTS]) == 17
     assert kinds[SPARK] - kinds[HOSTS] == {"full checkpoint"}
