@@ -140,7 +140,11 @@ class Membership(Steering):
         self.counts.rebalances += 1
         self._call("assign", wanted)
 
-    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._assignment.offsets.is_left():
+            # librdkafka takes it for a revocation that Kafka refuses a static member whose place another process has.
+            self._on_lost(consumer, partitions)
+            return
         if not self._is_assigned:
             # librdkafka takes back what a static member that is being closed has given up.
             self._consumer.unassign()

@@ -155,6 +155,7 @@ def test_a_static_member_that_stood_still_leaves_its_place_to_the_process_that_h
         crew.await_progress(10)
         crew.wait_for(partial(_is_past, over), "the end of the first one's session")
     assert "another process has joined with the same group.instance.id, 'one'" in crew.tail("first")
+    assert crew.judge.lost == ["first"]
     crew.await_progress(10)
     crew.stop("writer")
     crew.await_all_processed()
