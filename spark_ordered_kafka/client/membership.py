@@ -88,12 +88,15 @@ class Membership(Steering):
         """
         if self._is_leaving or not self._assignment.offsets.has_ended:
             return False
+        lost = self._place.loss(self._login)
         self._is_leaving = True
         try:
             self._serve_events()
             self._lose_all()
             self._is_assigned = False
-            self._require_place()
+            if lost is not None:
+                self._end_with(lost)
+                raise lost
             fresh = self._open()
             try:
                 self._close_client()
@@ -102,12 +105,6 @@ class Membership(Steering):
         finally:
             self._is_leaving = False
         return True
-
-    def _require_place(self) -> None:
-        lost = self._place.loss(self._login)
-        if lost is not None:
-            self._end_with(lost)
-            raise lost
 
     def _join_again(self) -> None:
         former = self._assignment
@@ -174,6 +171,8 @@ class Membership(Steering):
 
     def _lose(self, partitions: list[TopicPartition], *, has_failed: bool) -> None:
         self._is_assigned = False
+        # It may join again from here on, and be a member by an id that no answer has brought.
+        self._place.take(None)
         try:
             if not has_failed:
                 self._call("lost", partitions)

@@ -39,13 +39,14 @@ class Place:
         return self._instance is not None
 
     def take(self, member: str | None) -> None:
-        """The group has assigned partitions to this consumer, whose member's id that is."""
+        """The group has assigned partitions to this consumer, whose member's id that is; None: it has none, or an unknown one."""
         self._member = member
 
     def loss(self, login: tuple[str, str] | None) -> RequestError | None:
         """The error to end with if another process has joined with the same ``group.instance.id``.
 
-        None where none has, or the group's coordinator does not say: then the one that joins last has the place.
+        None where none has, where this one may have an id that it does not know, or the group's coordinator does not say: then
+        the one that joins last has the place.
         ``login``: user and password, where they are other ones than in the configuration.
         """
         if self._instance is None or self._member is None:
