@@ -27,7 +27,7 @@ from spark_ordered_kafka.errors import (
     RequestError,
     invalid_request,
 )
-from spark_ordered_kafka.kafka.clients import new_client, translate, unknown_topic, wait_for
+from spark_ordered_kafka.kafka.clients import described_group, new_client, translate, unknown_topic, wait_for
 from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.properties import admin_properties, client_properties
@@ -127,14 +127,8 @@ class GroupAdmin:
 
     def check_idle(self, group: str) -> None:
         """Raises RequestError NON_EMPTY_GROUP if the group has members, UnavailableError if that is not known."""
-        future = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
-        try:
-            found = wait_for(future, self._timeout, f"describing group {group!r}")
-        except RequestError as error:
-            if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-                return
-            raise
-        if found.state not in _IDLE:
+        found = described_group(self._admin, group, self._timeout)
+        if found is not None and found.state not in _IDLE:
             raise _has_members(group, f"it has {len(found.members)}, state {found.state.name.capitalize()}")
 
     def committed_topics(self, group: str) -> list[str]:

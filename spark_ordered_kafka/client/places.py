@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.clients import new_client, wait_for
+from spark_ordered_kafka.kafka.clients import described_group, new_client
 from spark_ordered_kafka.kafka.properties import admin_properties
 
 _INSTANCE = "group.instance.id"
@@ -54,10 +54,7 @@ class Place:
         try:
             holder = self._holder(login)
         except OrderedKafkaError as error:
-            if not (isinstance(error, RequestError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND):
-                _LOG.warning(
-                    "it is not known whether another process has this consumer's place: %s", str(error)
-                )
+            _LOG.warning("it is not known whether another process has this consumer's place: %s", str(error))
             return None
         if holder in (None, self._member):
             return None
@@ -72,7 +69,6 @@ class Place:
         own = {} if login is None else dict(zip(("sasl.username", "sasl.password"), login, strict=True))
         # No warnings: of a consumer's properties an admin client says that it ignores them.
         admin = new_client(AdminClient, admin_properties({**self._kafka, **own, "log_level": "3"}))
-        asked = admin.describe_consumer_groups([self._group], request_timeout=_TIMEOUT)[self._group]
-        described = wait_for(asked, _TIMEOUT, f"describing group {self._group!r}")
-        ids = (one.member_id for one in described.members if one.group_instance_id == self._instance)
-        return next(ids, None)
+        described = described_group(admin, self._group, _TIMEOUT)
+        members = [] if described is None else described.members
+        return next((one.member_id for one in members if one.group_instance_id == self._instance), None)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import ClusterMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata, ConsumerGroupDescription
 
 from spark_ordered_kafka.errors import (
     DataLossError,
@@ -169,3 +169,15 @@ def wait_for(future: Future[Any], timeout: float, doing: str) -> Any:
         raise translate(error.args[0], doing) from error
     except FutureTimeoutError as error:
         raise UnavailableError(f"while {doing}: no answer within {timeout:g} s") from error
+
+
+def described_group(admin: AdminClient, group: str, timeout: float) -> ConsumerGroupDescription | None:
+    """What the group's coordinator says of it; None where there is no such group. Raises what :func:`translate` makes of errors."""
+    future = admin.describe_consumer_groups([group], request_timeout=timeout)[group]
+    try:
+        found: ConsumerGroupDescription = wait_for(future, timeout, f"describing group {group!r}")
+    except RequestError as error:
+        if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+            return None
+        raise
+    return found

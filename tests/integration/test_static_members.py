@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer
+from spark_ordered_kafka.client.consumer import OnRebalance
 from spark_ordered_kafka.errors import RebalancedError, RequestError
 from tests.integration.members import Member, Room, distinct, exact, read_until
 from tests.servers import await_true
@@ -16,12 +18,15 @@ from tests.streams import NumberedWriter, create
 FENCED = "same group.instance.id"
 
 
-def read_by_one(room: Room, topic: str) -> tuple[NumberedWriter, Member]:
+def read_by_one(
+    room: Room, topic: str, on_lost: OnRebalance | None = None, **more: Any
+) -> tuple[NumberedWriter, Member]:
     """The writer of a topic, and the member that has read all of it and committed nothing."""
     create(room.cluster, topic, 2)
     writer = NumberedWriter(room.cluster, topic)
     writer.write()
-    first = room.member(topic, group_instance_id="one", enable_auto_commit=False)
+    first = room.member(group_instance_id="one", enable_auto_commit=False, **more)
+    first.consumer.subscribe([topic], on_lost=on_lost)
     read_until([first], lambda: len(first.messages) == writer.written, "all records")
     return writer, first
 
@@ -80,10 +85,6 @@ def test_a_member_that_works_for_too_long_leaves_its_place_to_the_process_that_h
     room: Room, topic_name: str, call: str
 ) -> None:
     """librdkafka would take it back, and so end a member that did nothing wrong (D-501)."""
-    create(room.cluster, topic_name, 2)
-    writer = NumberedWriter(room.cluster, topic_name)
-    writer.write()
-    first = room.member(group_instance_id="one", max_poll_interval_ms=3000, enable_auto_commit=False)
     lost: list[int] = []
 
     def on_lost(consumer: OrderedConsumer, partitions: list[TopicPartition]) -> None:
@@ -91,8 +92,7 @@ def test_a_member_that_works_for_too_long_leaves_its_place_to_the_process_that_h
         if call == "subscribe when told":
             consumer.subscribe([topic_name])
 
-    first.consumer.subscribe([topic_name], on_lost=on_lost)
-    read_until([first], lambda: len(first.messages) == writer.written, "all records")
+    writer, first = read_by_one(room, topic_name, on_lost, max_poll_interval_ms=3000)
     await_true(lambda: not first.consumer.memberid(), "librdkafka has given the place up")
     second = room.member(topic_name, group_instance_id="one")
     read_until([second], lambda: len(second.messages) == writer.written, "the place of the first")
